@@ -142,9 +142,7 @@ static gram_status parse_list(struct parser *p, int64_t *out, int most, int *cou
         return GRAM_OK;
     do {
         if (*count == most)
-            return gram_model_bad(p->g, p->file,
-                                  "its header is wrong at byte %lld: the list has more than %d "
-                                  "numbers",
+            return gram_model_bad(p->g, p->file, "byte %lld of its header: more than %d numbers",
                                   (long long)(r->at - r->start), most);
         if (!gram_json_whole(r, &out[(*count)++]))
             return bad_json(p);
@@ -312,13 +310,13 @@ static gram_status check_file(gram_context *g, struct gram_model_file *f)
     uint64_t header = 0;
 
     if (f->size < LENGTH_BYTES)
-        return gram_model_bad(g, f, "it has %zu bytes: it is not a model file, or it is truncated",
+        return gram_model_bad(g, f, "it has %zu bytes: it is not a model file, or truncated",
                               f->size);
     memcpy(&header, f->bytes, sizeof header);
     if (header > f->size - LENGTH_BYTES || header > MOST_HEADER_BYTES)
         return gram_model_bad(g, f,
-                              "its header should have %llu bytes, but the file has %zu: it is not "
-                              "a model file, or it is truncated",
+                              "its header has %llu bytes and the file has %zu: it is not a model "
+                              "file, or truncated",
                               (unsigned long long)header, f->size);
     if (header % 8)
         return gram_model_bad(g, f, "its header has %llu bytes, expected a multiple of 8",

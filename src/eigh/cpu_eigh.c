@@ -151,10 +151,12 @@ static gram_status make_plan(gram_context *g, const struct gram_eigh_op *op, str
     plan->kernels = gram_cpu_kernels_of(g)->eigh[op->a.dtype];
     atomic_init(&plan->failed, LLONG_MAX);
     if (!gram_blas_fits(op->a.rows, 0, 0))
-        return gram_fail(g, GRAM_UNSUPPORTED, "a has %lld rows, LAPACK takes at most %d",
+        return gram_fail(g, GRAM_UNSUPPORTED, "a has %lld rows, but LAPACK takes at most %d",
                          (long long)op->a.rows, INT_MAX);
     if (plan->driver == GRAM_EIGH_DRIVER_BATCHED)
-        return gram_fail(g, GRAM_UNSUPPORTED, "GRAM_EIGH_DRIVER_BATCHED is one of CUDA devices");
+        return gram_fail(
+            g, GRAM_UNSUPPORTED,
+            "options.driver is GRAM_EIGH_DRIVER_BATCHED, which only CUDA devices have");
     if (plan->driver == GRAM_EIGH_DRIVER_AUTO) {
         plan->driver = fastest(op);
         if (plan->driver == GRAM_EIGH_DRIVER_KRYLOV)
@@ -163,7 +165,7 @@ static gram_status make_plan(gram_context *g, const struct gram_eigh_op *op, str
     if (op->report)
         op->report->driver = plan->driver;
     if (!drivers[plan->driver]->takes(op))
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not take a matrix of order %lld",
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s cannot be used for a matrix of order %lld",
                          drivers[plan->driver]->name, (long long)op->a.rows);
     return GRAM_OK;
 }

@@ -181,7 +181,7 @@ gram_status cuda_eigh_plan(gram_context *g, const struct gram_eigh_op *op,
     }
     // NOLINTBEGIN(clang-analyzer-core.NullDereference): the front checks drivers
     if (!takes(op, plan->driver))
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not take a matrix of order %lld",
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s cannot be used for a matrix of order %lld",
                          drivers[plan->driver]->name, (long long)op->a.rows);
     // NOLINTEND(clang-analyzer-core.NullDereference)
     if (op->report)

@@ -482,7 +482,7 @@ static gram_status check_capture(gram_context *g)
     TRY(gram_cuda_capturing(g, &capturing));
     if (capturing)
         return gram_fail(g, GRAM_UNSUPPORTED,
-                         "block Lanczos looks at its numbers in every step and cannot be captured "
+                         "block Lanczos reads its numbers in every step, so it cannot be captured "
                          "in a graph");
     return GRAM_OK;
 }

@@ -77,10 +77,10 @@ static gram_status ask_solver(gram_context *g, struct large *l)
 
     if (plan->driver == GRAM_EIGH_DRIVER_BATCHED && !call->syev_batched)
         return gram_fail(g, GRAM_UNSUPPORTED,
-                         "cuSOLVER is too old: cusolverDnXsyevBatched is not in it");
+                         "cuSOLVER is too old: it does not have cusolverDnXsyevBatched");
     if (!call->syevd || !call->syevdx)
         return gram_fail(g, GRAM_UNSUPPORTED,
-                         "cuSOLVER is too old: cusolverDnXsyevdx is not in it");
+                         "cuSOLVER is too old: it does not have cusolverDnXsyevdx");
     if (plan->driver == GRAM_EIGH_DRIVER_BATCHED)
         status =
             call->syev_batched_bytes(s->handle, s->params, mode, CUSOLVER_LOWER, n, type, NULL, n,
@@ -104,7 +104,8 @@ static gram_status open_scratch(gram_context *g, struct large *l)
     size_t items;
 
     if (n > SIZE_MAX / 64 / n)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "a has %zu rows: its copy has too many bytes", n);
+        return gram_fail(g, GRAM_OUT_OF_MEMORY,
+                         "a has %zu rows, and the size of a copy of it overflows", n);
     l->chunk = chunk_of(plan);
     l->parts = gram_least(gram_ceil_div(plan->call.n, SCAN_ROWS), EIGH_PARTS);
     TRY(ask_solver(g, l));
@@ -281,7 +282,7 @@ gram_status gram_cuda_joined(gram_context *g)
         return GRAM_OK;
     status = b->status;
     b->status = GRAM_OK;
-    return gram_fail(g, status, "what gram_eigh began in the background: %s", b->message);
+    return gram_fail(g, status, "the background work of gram_eigh failed: %s", b->message);
 }
 
 void gram_cuda_background_close(gram_context *g, struct cuda_device *device)
@@ -348,8 +349,8 @@ static gram_status check_capture(gram_context *g, const struct cuda_eigh_plan *p
     TRY(gram_cuda_capturing(g, &capturing));
     if (capturing)
         return gram_fail(g, GRAM_UNSUPPORTED,
-                         "cuSOLVER's Xsyevd and Xsyevdx cannot be captured in a graph, expected "
-                         "options.driver GRAM_EIGH_DRIVER_BATCHED there");
+                         "cuSOLVER's Xsyevd and Xsyevdx cannot be captured in a graph; set "
+                         "options.driver to GRAM_EIGH_DRIVER_BATCHED");
     return GRAM_OK;
 }
 

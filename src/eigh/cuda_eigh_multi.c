@@ -109,7 +109,7 @@ static gram_status measure(const struct gram_eigh_multi *m, const struct cuda_mu
     *at = (struct sizes){.blocks = gram_ceil_div(m->n, CUSOLVER_MG_BLOCK)};
     if (m->n > INT_MAX || n > SIZE_MAX / 64 / (n + CUSOLVER_MG_BLOCK))
         return gram_fail(m->contexts[0], GRAM_OUT_OF_MEMORY,
-                         "a has %zu rows, which cusolverMg cannot count", n);
+                         "a has %zu rows, which is more than cusolverMg can count", n);
     at->each = gram_ceil_div(at->blocks, m->count);
     at->parts = gram_least(gram_ceil_div(m->n, SCAN_ROWS), EIGH_PARTS);
     at->block_bytes = n * CUSOLVER_MG_BLOCK * size_of(m);
@@ -338,7 +338,7 @@ gram_status cuda_eigh_multi_solve(struct gram_eigh_multi *m, int64_t item, int *
     TRY(decompose(&s, &info));
     if (info < 0)
         return gram_fail(m->contexts[0], GRAM_DEVICE_FAILED,
-                         "cusolverMgSyevd refuses its argument %d", -info);
+                         "cusolverMgSyevd did not accept its argument %d", -info);
     *outcome = info ? EIGH_INFO_NOT_CONVERGED : EIGH_INFO_DONE;
     return GRAM_OK;
 }

@@ -37,11 +37,11 @@ static gram_status check_range(gram_context *g, const gram_eigh_options *o, stru
         op->count = op->values.cols;
         if (!(o->lower < o->upper))
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                             "options.lower is %g and options.upper %g, expected lower < upper",
+                             "options.lower is %g and options.upper is %g, expected lower < upper",
                              o->lower, o->upper);
         if (op->values.cols > n)
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                             "values has %lld elements an item, expected at most %lld",
+                             "values has %lld elements per item, expected at most %lld",
                              (long long)op->values.cols, (long long)n);
         return GRAM_OK;
     }
@@ -53,12 +53,12 @@ static gram_status check_range(gram_context *g, const gram_eigh_options *o, stru
         op->first = n - op->count;
     if (op->first < 0 || op->first > n - op->count)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.first is %lld and options.count %lld, expected a range of 0 to "
-                         "%lld",
+                         "options.first is %lld and options.count is %lld, expected a range "
+                         "within 0 to %lld",
                          (long long)op->first, (long long)op->count, (long long)n);
     if (op->values.cols != op->count)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "values has %lld elements an item, expected %lld",
+                         "values has %lld elements per item, expected %lld",
                          (long long)op->values.cols, (long long)op->count);
     return GRAM_OK;
 }
@@ -78,7 +78,8 @@ static gram_status check_options(gram_context *g, const gram_eigh_options *o)
                          o->found
                              ? "options.found is given, expected NULL unless options.select is "
                                "GRAM_EIGH_VALUE"
-                             : "options.found is NULL, expected a tensor for GRAM_EIGH_VALUE");
+                             : "options.found is NULL, expected a tensor, because options.select "
+                               "is GRAM_EIGH_VALUE");
     return GRAM_OK;
 }
 
@@ -133,7 +134,7 @@ static gram_status describe(gram_context *g, const struct eigh_args *args,
         op->has_found = true;
     }
     if (!g->backend->eigh)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer it", g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     if (op->driver == GRAM_EIGH_DRIVER_AUTO)
         op->tuned = gram_eigh_time_best(g, op);
     if (args->query || !args->info)
@@ -244,8 +245,8 @@ gram_status gram_eigh_many(const gram_group *group, const gram_many *many,
         return gram_fail(first, GRAM_INVALID_ARGUMENT,
                          call.many.found ? "many.found is given, expected NULL unless "
                                            "options.select is GRAM_EIGH_VALUE"
-                                         : "many.found is NULL, expected a list of tensors for "
-                                           "GRAM_EIGH_VALUE");
+                                         : "many.found is NULL, expected a list of tensors, "
+                                           "because options.select is GRAM_EIGH_VALUE");
     if (call.many.error)
         return gram_fail(first, GRAM_INVALID_ARGUMENT, "many.error is given, expected NULL");
     o.background = 0;

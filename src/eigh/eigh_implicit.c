@@ -143,7 +143,7 @@ static gram_status describe(gram_context *g, const struct implicit_args *args,
     op->first = o.select == GRAM_EIGH_LARGEST ? op->a.rows - o.count : 0;
     TRY(view_outputs(g, args, op));
     if (!g->backend->eigh)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer it", g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
 }
 
@@ -235,8 +235,8 @@ static gram_status describe_kernel(gram_context *g, const gram_kernel_options *k
     TRY(gram_kernel_describe(g, &pair, kernel, &memory->expression, k));
     if (!gram_cdist_mirrors(k))
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "kernel.row_offset is %lld and kernel.column_offset %lld, expected the "
-                         "same",
+                         "kernel.row_offset is %lld and kernel.column_offset is %lld, expected "
+                         "equal offsets",
                          (long long)k->row_offset, (long long)k->column_offset);
     dtype = k->x.dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
     *op = (struct gram_eigh_op){.batch = k->batch, .product = &memory->product};

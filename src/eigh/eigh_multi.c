@@ -157,13 +157,14 @@ static gram_status check_group(struct work *w)
         gram_device device = group->contexts[i]->options.device;
         if (!group->contexts[i]->backend->eigh_multi_solve)
             return gram_fail(w->g, GRAM_UNSUPPORTED,
-                             "%s shares no matrix: gram_eigh uses all its threads",
+                             "%s cannot share a matrix with other devices, expected contexts on "
+                             "GPUs; gram_eigh on the CPU uses all threads",
                              group->contexts[i]->backend->name);
         for (int64_t j = 0; j < i; j++)
             if (group->contexts[j]->options.device.index == device.index)
                 return gram_fail(w->g, GRAM_INVALID_ARGUMENT,
-                                 "group.contexts[%lld] and [%lld] are on CUDA device %d, expected "
-                                 "distinct devices",
+                                 "group.contexts[%lld] and group.contexts[%lld] are both on CUDA "
+                                 "device %d, expected distinct devices",
                                  (long long)j, (long long)i, (int)device.index);
     }
     return GRAM_OK;
@@ -215,7 +216,8 @@ static gram_status describe(struct work *w, const struct gram_eigh_call *call)
     TRY(gram_options_copy(w->g, &o, sizeof o, call->options));
     if (o.driver != GRAM_EIGH_DRIVER_AUTO && o.driver != GRAM_EIGH_DRIVER_DIVIDE)
         return gram_fail(w->g, GRAM_UNSUPPORTED,
-                         "options.driver is %d, expected AUTO or DIVIDE on several devices",
+                         "options.driver is %d, expected GRAM_EIGH_DRIVER_AUTO or "
+                         "GRAM_EIGH_DRIVER_DIVIDE",
                          (int)o.driver);
     TRY(place(w, "a", call->a, &w->m.a_on));
     TRY(place(w, "vectors", call->vectors, &w->m.vectors_on));
@@ -379,8 +381,8 @@ static gram_status ask_one_device(const gram_group *group, const struct gram_eig
         d->refused = bytes <= usable * (double)info.device_memory_total && p->alone < p->together;
         if (d->refused)
             snprintf(d->reason, sizeof d->reason,
-                     "one device can hold it (%.3g GB of %.3g) and is faster: n = %.0f in %s took "
-                     "one H200 %.3g s and two through cusolverMg %.3g s",
+                     "one device can hold the matrix (%.3g GB of %.3g) and is faster: for n = "
+                     "%.0f in %s, one H200 took %.3g s, and two with cusolverMg took %.3g s",
                      bytes * 1e-9, (double)info.device_memory_total * 1e-9, p->n,
                      gram_dtype_name(p->dtype), p->alone, p->together);
     }
@@ -499,8 +501,8 @@ gram_status gram_eigh_multi(const gram_group *group, const gram_tensor *a,
     if (!w.group.force) {
         TRY(ask_one_device(&w.group, &call, &w.op, &d));
         if (d.refused)
-            return gram_fail(w.g, GRAM_UNSUPPORTED,
-                             "%s; use gram_eigh there, or set group.force to 1", d.reason);
+            return gram_fail(w.g, GRAM_UNSUPPORTED, "%s; use gram_eigh, or set group.force to 1",
+                             d.reason);
     }
     take_host(&w, &layout);
     TRY(gram_layout_open_host(w.g, &layout));
@@ -516,9 +518,9 @@ gram_status gram_eigh_multi(const gram_group *group, const gram_tensor *a,
 static void put_in_words(const struct work *w, gram_plan_description *d)
 {
     snprintf(d->text, sizeof d->text,
-             "divide and conquer of %lld x %lld x %lld %s on %d devices, %lld %s an item; scratch: "
-             "%zu bytes of each device, %zu of the host; keeps the calling thread; time: %.3g ms, "
-             "%s%s",
+             "divide and conquer of %lld x %lld x %lld %s on %d devices, %lld %s per item; "
+             "scratch: %zu bytes of each device, %zu of the host; keeps the calling thread; time: "
+             "%.3g ms, %s%s",
              (long long)w->op.batch.count, (long long)w->m.n, (long long)w->m.n,
              gram_dtype_name(w->op.a.dtype), d->devices, (long long)w->op.values.cols,
              w->op.has_vectors ? "pairs" : "values", d->need.device_bytes, d->need.host_bytes,

@@ -215,7 +215,7 @@ static void put_in_words(const struct gram_eigh_planned *plan, gram_plan_descrip
         items *= plan->a.shape[i];
     snprintf(
         d->text, sizeof d->text,
-        "%s of %lld x %lld x %lld %s on %s, %lld %s an item; scratch: %zu bytes of the device, "
+        "%s of %lld x %lld x %lld %s on %s, %lld %s per item; scratch: %zu bytes of the device, "
         "%zu of the host; %s; time: %.3g ms, %s",
         drivers[d->driver], items, n, n, gram_dtype_name(plan->a.dtype),
         plan->plan.g->backend->name, (long long)plan->values.shape[plan->values.ndim - 1],
@@ -381,7 +381,7 @@ static gram_status measure(gram_context *g, const struct gram_eigh_op *op, gram_
         }
     }
     if (isinf(best))
-        return gram_fail(g, GRAM_NUMERICAL, "no driver does it");
+        return gram_fail(g, GRAM_NUMERICAL, "no driver can compute this");
     t->kept = keep_time(g, op, t->driver, best * 1e-3);
     return GRAM_OK;
 }
@@ -405,7 +405,8 @@ gram_status gram_tune_eigh(gram_context *g, const gram_tensor *a, const gram_eig
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.driver is %d, expected GRAM_EIGH_DRIVER_AUTO", (int)op.driver);
     if (op.in_place)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "vectors is a, which every call needs anew");
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "vectors is a itself, which every measured call would overwrite");
     if (op.batch.count == 0 || op.a.rows == 0)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "a has no elements: nothing can be measured");
     op.background = false;

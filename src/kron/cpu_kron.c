@@ -297,8 +297,8 @@ gram_status cpu_kron_logdet(gram_context *g, const struct gram_kron_number_op *o
     int32_t *pivots = NULL;
 
     if (!gram_blas_fits(n, n, 0) || n > INT32_MAX / 4)
-        return gram_fail(g, GRAM_UNSUPPORTED, "a factor has %lld rows, BLAS takes fewer",
-                         (long long)n);
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "a factor has %lld rows, which is more than BLAS can count", (long long)n);
     if (op->order > 0) {
         gram_take(&layout, &lu, (size_t)(n * n) * sizeof(double));
         gram_take(&layout, &pivots, (size_t)n * sizeof(int32_t));

@@ -569,7 +569,8 @@ gram_status cpu_kron_matmul_chosen(gram_context *g, const struct gram_kron_matmu
     }
     count = make_parts(g, op, choice, parts, &bytes);
     if (count == 0)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "a row of x or y is too long: scratch overflows");
+        return gram_fail(g, GRAM_OUT_OF_MEMORY,
+                         "a row of x or y is too long: the size of the scratch memory overflows");
     gram_take(&layout, &scratch, bytes);
     TRY(gram_layout_open(g, &layout));
     for (int i = 0; i < count; i++) {

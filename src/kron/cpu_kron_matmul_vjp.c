@@ -192,7 +192,7 @@ static gram_status make_plan(gram_context *g, const struct gram_kron_matmul_vjp_
             p->per_row[i] > INT32_MAX || p->per_row[i] > most_elements / op->factor[i].rows ||
             p->per_row[i] > most_elements / op->factor[i].cols)
             return gram_fail(g, GRAM_UNSUPPORTED,
-                             "a row has more elements on its way than BLAS can count");
+                             "an intermediate row has more elements than BLAS can count");
         before *= op->factor[i].rows;
     }
     choose_units(p);

@@ -416,11 +416,11 @@ static gram_status fail_numerical(gram_context *g, const struct gram_kron_solve_
                                   int64_t item)
 {
     static const char *const what[] = {"is singular", "is not positive definite",
-                                       "is not finite, or its eigenvalues do not converge"};
+                                       "is not finite, or its eigenvalues did not converge"};
 
     if (failed > op->count)
         return gram_fail(g, GRAM_NUMERICAL,
-                         "an eigenvalue of the product plus options.shift is 0 in item %lld",
+                         "in item %lld, an eigenvalue of the product plus options.shift is 0",
                          (long long)item);
     return gram_fail(g, GRAM_NUMERICAL, "factors[%d] of item %lld %s", failed - 1, (long long)item,
                      what[op->method]);

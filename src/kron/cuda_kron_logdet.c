@@ -56,7 +56,8 @@ static gram_status make_job(gram_context *g, const struct gram_kron_number_op *o
         size_t n = (size_t)f->view->rows, items = (size_t)f->distinct.count;
         most += (double)n * (double)n * (double)items * 8;
         if (most > 0x1p58)
-            return gram_fail(g, GRAM_OUT_OF_MEMORY, "the factors are too large: scratch overflows");
+            return gram_fail(g, GRAM_OUT_OF_MEMORY,
+                             "the factors are too large: the size of the scratch memory overflows");
         f->matrix_at = job->f.bytes;
         f->values_at = f->matrix_at + gram_round64(items * n * n * sizeof(double));
         job->f.bytes = f->values_at + gram_round64(items * n * sizeof(int));

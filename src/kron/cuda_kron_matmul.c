@@ -195,7 +195,8 @@ static gram_status make_plan(gram_context *g, const struct gram_kron_matmul_op *
     if (!plan)
         return GRAM_OUT_OF_MEMORY;
     if (plan->bytes > 0x1p58)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "a row of x or y is too long: scratch overflows");
+        return gram_fail(g, GRAM_OUT_OF_MEMORY,
+                         "a row of x or y is too long: the size of the scratch memory overflows");
     return GRAM_OK;
 }
 

@@ -344,7 +344,7 @@ static gram_status make_plan(gram_context *g, const struct gram_kron_matmul_vjp_
     }
     if (!fits)
         return gram_fail(g, GRAM_UNSUPPORTED,
-                         "a row has more elements on its way than 64 bits can count");
+                         "an intermediate row has more elements than 64 bits can count");
     plan->x_direct = cuda_is_dense(&op->batch, &op->x);
     plan->grad_direct = cuda_is_dense(&op->batch, &op->grad);
     plan->to_x_direct =
@@ -359,7 +359,8 @@ static gram_status make_plan(gram_context *g, const struct gram_kron_matmul_vjp_
     if (plan->bytes < most_bytes)
         TRY(add_step_bytes(g, plan));
     if (!(plan->bytes < most_bytes))
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "a row of x or y is too long: scratch overflows");
+        return gram_fail(g, GRAM_OUT_OF_MEMORY,
+                         "a row of x or y is too long: the size of the scratch memory overflows");
     return GRAM_OK;
 }
 

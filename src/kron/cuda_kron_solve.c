@@ -433,8 +433,9 @@ static gram_status lay_out(gram_context *g, struct solve_job *job)
         most +=
             (double)op->factor[i].rows * (double)op->factor[i].rows * (double)op->batch.count * 8;
     if (most > 0x1p58)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY,
-                         "b or the factors are too large: scratch overflows");
+        return gram_fail(
+            g, GRAM_OUT_OF_MEMORY,
+            "b or the factors are too large: the size of the scratch memory overflows");
     if (job->small) {
         lay_out_small(job);
         return GRAM_OK;

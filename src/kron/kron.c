@@ -136,7 +136,7 @@ static gram_status describe_product(gram_context *g, const gram_tensor *const *f
                          (long long)size[1]);
     TRY(gram_factors_apart(g, "out", out, factors, count));
     if (!g->backend->kron)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no Kronecker product", g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
 }
 
@@ -192,7 +192,7 @@ static gram_status describe_diagonal(gram_context *g, const gram_tensor *const *
     for (int i = 0; i < op->count; i++)
         take_diagonal(&op->factor[i]);
     if (!g->backend->kron)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no Kronecker product", g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
 }
 
@@ -261,7 +261,7 @@ static gram_status describe_trace(gram_context *g, const gram_tensor *const *fac
                          "factors[0] has dtype %s, expected f32, f64, i32 or i64",
                          gram_dtype_name(op->out.dtype));
     if (!g->backend->kron_trace)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no kron_trace", g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
 }
 
@@ -284,7 +284,7 @@ static gram_status describe_logdet(gram_context *g, const gram_tensor *const *fa
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "factors[0] has dtype %s, expected f32 or f64",
                          gram_dtype_name(op->out.dtype));
     if (!g->backend->kron_logdet)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no kron_logdet", g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
 }
 

@@ -18,7 +18,7 @@ gram_status gram_kron_check_alone(gram_context *g, const gram_kron_options *o)
 {
     if (o->communicator)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.communicator is given, expected NULL: only "
+                         "options.communicator is given, expected NULL, because only "
                          "gram_kron_matmul_multi works over several processes");
     return GRAM_OK;
 }
@@ -46,8 +46,9 @@ static gram_status view_scalar(gram_context *g, const struct gram_kron_matmul_op
     for (int64_t i = 0; i < count; i++) {
         double v = gram_hyper_at(out, &op->batch, i);
         if (v != trunc(v))
-            return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is %g, expected a whole number for %s",
-                             name, v, gram_dtype_name(op->x.dtype));
+            return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                             "%s is %g, expected a whole number for x of dtype %s", name, v,
+                             gram_dtype_name(op->x.dtype));
     }
     return GRAM_OK;
 }
@@ -129,7 +130,7 @@ static gram_status view_output(gram_context *g, const struct gram_kron_args *a,
         TRY(check_shape(g, "options.z", &op->z, rows, cols, op->x.dtype));
     } else if (o->beta.tensor || o->beta.value != 0) {
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.z is NULL, expected a tensor: options.beta is not 0");
+                         "options.z is NULL, expected a tensor, because options.beta is not 0");
     }
     if (!left)
         return GRAM_OK;
@@ -171,8 +172,7 @@ gram_status gram_kron_matmul_describe(gram_context *g, const struct gram_kron_ar
     TRY(view_output(g, a, o, size, op));
     TRY(check_apart(g, a, o, op));
     if (!g->backend->kron_matmul)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no products with Kronecker factors",
-                         g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
 }
 
@@ -230,7 +230,8 @@ gram_status gram_tune_kron(gram_context *g, const gram_tensor *x, const gram_ten
                          sizeof found);
     TRY(describe(g, &a, options, &op));
     if (op.in_place)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "y is x, which every call needs anew");
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "y is x itself, which every measured call would overwrite");
     if (op.batch.count == 0 || op.y.rows == 0 || op.y.cols == 0 || op.x.cols == 0)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "x or y has no elements: nothing can be measured");
@@ -372,8 +373,9 @@ gram_status gram_kron_matmul_replace(gram_plan *plan, const gram_tensor *x,
 
     TRY(gram_begin_as(plan ? plan->g : NULL, __func__, "plan"));
     if (plan->execute != execute)
-        return gram_fail(plan->g, GRAM_INVALID_ARGUMENT,
-                         "plan is of another call, expected one of gram_kron_matmul_plan");
+        return gram_fail(
+            plan->g, GRAM_INVALID_ARGUMENT,
+            "plan was made by another function, expected one of gram_kron_matmul_plan");
     other = *(struct planned *)plan;
     TRY(replace(plan->g, "x", x, &other.x));
     for (int64_t i = 0; factors && i < other.count; i++)

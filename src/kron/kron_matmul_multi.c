@@ -433,8 +433,8 @@ static gram_status check_device(gram_context *g, const gram_communicator *c)
     if (transport->device == g->options.device.type)
         return GRAM_OK;
     return gram_fail(g, GRAM_UNSUPPORTED,
-                     "%s exchanges memory of %s, which %s does not compute in; by columns that "
-                     "is needed",
+                     "%s exchanges memory of %s, but the context is one of %s; a split by columns "
+                     "needs both on the same device",
                      transport->name, transport->device == GRAM_CUDA ? "GPUs" : "the CPU",
                      g->backend->name);
 }
@@ -447,12 +447,13 @@ static gram_status plan_columns(gram_context *g, struct multi_call *call)
 
     if (op->x.dtype == GRAM_F16 || op->x.dtype == GRAM_BF16)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "x has dtype %s, expected f32, f64, i32 or i64 in a split by columns",
+                         "x has dtype %s, expected f32, f64, i32 or i64 for a split by columns",
                          gram_dtype_name(op->x.dtype));
     TRY(check_device(g, call->options.communicator));
     TRY(check_pointers(g, op));
     if (!plan_rank(op, call->options.communicator, plan))
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "this rank's part is too large: scratch overflows");
+        return gram_fail(g, GRAM_OUT_OF_MEMORY,
+                         "this rank's part is too large: the size of the scratch memory overflows");
     for (int i = 0; i < 2; i++) {
         const struct gram_kron_matmul_op part =
             i == 0 ? first_group(plan, NULL, NULL) : second_group(plan, NULL, NULL);
@@ -587,8 +588,8 @@ gram_status gram_kron_matmul_part(gram_context *g, int64_t rows, const gram_tens
                          (long long)rows);
     if (o.split != GRAM_KRON_SPLIT_ROWS && o.split != GRAM_KRON_SPLIT_COLUMNS &&
         o.split != GRAM_KRON_SPLIT_AUTO)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.split is %d, expected 0 to 2",
-                         (int)o.split);
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.split is %d, expected a gram_kron_split", (int)o.split);
     TRY(gram_factors_join(g, &op.batch, factors, count));
     TRY(gram_factors_view(g, &op.batch, factors, count, o.transpose_factors, op.factor, size));
     left = o.side == GRAM_LEFT;

@@ -116,7 +116,7 @@ static gram_status view_gradient(gram_context *g, const struct vjp_args *args, c
         memcmp(t->shape, input->shape, (size_t)t->ndim * sizeof *t->shape) != 0)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "%s is %lld by %lld with %d dimensions, expected the shape of its input, "
-                         "%lld by %lld with %d",
+                         "which is %lld by %lld with %d dimensions",
                          name, (long long)out->rows, (long long)out->cols, (int)t->ndim,
                          (long long)input->shape[input->ndim - 2],
                          (long long)input->shape[input->ndim - 1], (int)input->ndim);
@@ -187,7 +187,7 @@ static gram_status describe(gram_context *g, const struct vjp_args *given,
     TRY(check_sizes(g, &args, op, size));
     TRY(view_outputs(g, &args, op));
     if (!g->backend->kron_matmul_vjp)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no kron_matmul_vjp", g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
 }
 

@@ -108,7 +108,7 @@ static gram_status describe(gram_context *g, const struct solve_args *a,
         gram_view_transpose(&op->x);
     }
     if (!g->backend->kron_solve)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no kron_solve", g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
 }
 

@@ -36,10 +36,10 @@ static gram_status make_plan(gram_context *g, const struct gram_natural_gradient
         .op = op, .pack = !gram_blas_direct(&op->gradients), .wide = cols > rows, .n = (int64_t)n};
     if (!gram_blas_fits(rows, cols, 0))
         return gram_fail(g, GRAM_UNSUPPORTED,
-                         "gradients is %lld by %lld, BLAS takes sizes up to %d", (long long)rows,
-                         (long long)cols, INT32_MAX);
+                         "gradients is %lld by %lld, but BLAS takes sizes of at most %d",
+                         (long long)rows, (long long)cols, INT32_MAX);
     if (cols > 0 && (size_t)rows > room / (size_t)cols)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "the bytes of a copy of gradients overflow");
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "the size of a copy of gradients overflows");
     gram_take(&layout, &p->packed, p->pack ? (size_t)rows * (size_t)cols * size : 0);
     gram_take(&layout, &p->gram, n * n * size);
     gram_take(&layout, &p->vector, (size_t)cols * size);
@@ -148,6 +148,7 @@ gram_status cpu_natural_gradient(gram_context *g, const struct gram_natural_grad
     }
     if (failed && !op->has_info)
         return gram_fail(g, GRAM_NUMERICAL,
-                         "the Fisher matrix of an item is not positive definite, or not finite");
+                         "the damped Fisher matrix of an item is not finite or not positive "
+                         "definite");
     return GRAM_OK;
 }

@@ -211,7 +211,7 @@ static gram_status plan_affine(struct cpu_sample_job *job)
     size_t row = (size_t)l->in * sizeof(double);
 
     if (l->in > INT64_MAX / 512)
-        return gram_fail(job->g, GRAM_INVALID_ARGUMENT, "the size of the scratch overflows");
+        return gram_fail(job->g, GRAM_INVALID_ARGUMENT, "the size of the scratch memory overflows");
     job->thread_bytes = job->each ? 4 * row : 0;
     job->sum_bytes = job->sums ? 6 * LANES * row : 0;
     return GRAM_OK;
@@ -380,7 +380,7 @@ static gram_status make_job(gram_context *g, const struct gram_sample_grad_op *o
     job->thread_bytes = gram_round64(job->thread_bytes);
     job->sum_bytes = gram_round64(job->sum_bytes);
     if (job->thread_bytes > SIZE_MAX / 4 / (size_t)g->threads || job->sum_bytes > SIZE_MAX / 4)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "the size of the scratch overflows");
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "the size of the scratch memory overflows");
     gram_take(&layout, &job->square, numbers);
     gram_take(&layout, &job->factor, numbers);
     gram_take(&layout, &job->threads,

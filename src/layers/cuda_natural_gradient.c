@@ -134,11 +134,12 @@ static gram_status make_job(gram_context *g, const struct gram_natural_gradient_
         return GRAM_OK;
     if (rows > INT32_MAX || cols > INT32_MAX)
         return gram_fail(g, GRAM_UNSUPPORTED,
-                         "gradients is %lld by %lld, cuBLAS takes sizes up to %d", (long long)rows,
-                         (long long)cols, INT32_MAX);
+                         "gradients is %lld by %lld, but cuBLAS takes sizes of at most %d",
+                         (long long)rows, (long long)cols, INT32_MAX);
     if (__builtin_mul_overflow(n, gram_most(n, cols), &elements) ||
         __builtin_mul_overflow((size_t)elements, count, &most) || most > SIZE_MAX / 16 / size)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "the bytes of Gram matrices of gradients overflow");
+        return gram_fail(g, GRAM_OUT_OF_MEMORY,
+                         "the size of the Gram matrices of gradients overflows");
     return GRAM_OK;
 }
 

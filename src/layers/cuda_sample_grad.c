@@ -460,7 +460,7 @@ static gram_status lay_out(struct sample_job *job)
     fits = fits && take(&layout, &p->head, positions, sizeof(int));
     fits = fits && take(&layout, &p->next, positions, sizeof(int));
     if (!fits)
-        return gram_fail(job->g, GRAM_INVALID_ARGUMENT, "the size of the scratch overflows");
+        return gram_fail(job->g, GRAM_INVALID_ARGUMENT, "the size of the scratch memory overflows");
     TRY(gram_layout_open(job->g, &layout));
     if (!job->squares)
         p->squares = NULL;
@@ -480,7 +480,7 @@ static gram_status make_job(gram_context *g, const struct gram_sample_grad_op *o
     fill_params(job);
     family_of(l->kind)->plan(job);
     if (job->product_squares + job->row_squares > INT32_MAX)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "the size of the scratch overflows");
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "the size of the scratch memory overflows");
     job->params.square_count = (int)(job->product_squares + job->row_squares);
     return GRAM_OK;
 }

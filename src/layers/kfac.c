@@ -28,13 +28,14 @@ enum {
 static gram_status check_options(gram_context *g, gram_kfac_options *o)
 {
     if (!g->backend->kfac_pass)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no K-FAC", g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     if (o->state != GRAM_F64 && o->state != GRAM_F32)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.state is %d, expected GRAM_F64 or GRAM_F32", (int)o->state);
     if (!(o->lambda > 0 && o->lambda < INFINITY))
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.lambda is %g, expected more than 0, and finite", o->lambda);
+                         "options.lambda is %g, expected a finite number of more than 0",
+                         o->lambda);
     if (!(o->decay >= 0 && o->decay <= 1))
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.decay is %g, expected 0 to 1",
                          o->decay);
@@ -65,7 +66,7 @@ gram_status gram_kfac_check_context(gram_context *g, const gram_kfac *k)
     if (k->owner ? k->owner != g : g->options.device.type != GRAM_CPU)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "kfac was created with another context, expected %s",
-                         k->owner ? "that one" : "one of the CPU");
+                         k->owner ? "that context" : "a context on the CPU");
     return GRAM_OK;
 }
 
@@ -81,7 +82,7 @@ gram_status gram_kfac_set(gram_context *g, gram_kfac *kfac, const gram_kfac_opti
         o.setting != kfac->options.setting || o.state != kfac->options.state)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.corrected, damping, setting and state are %d, %d, %d and %d, "
-                         "expected what the object was created with, %d, %d, %d and %d",
+                         "expected those with which kfac was created, %d, %d, %d and %d",
                          o.corrected, (int)o.damping, (int)o.setting, (int)o.state,
                          kfac->options.corrected, (int)kfac->options.damping,
                          (int)kfac->options.setting, (int)kfac->options.state);
@@ -107,16 +108,17 @@ static gram_status describe_convolution(gram_context *g, struct kfac_layer *l, i
     if (l->layer.spatial < 1 || l->layer.spatial > 3 || l->groups < 1 || l->cols % l->groups ||
         l->rows % l->groups)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "layers[%lld] is a convolution in %d dimensions of %lld groups, %lld "
-                         "inputs and %lld outputs: expected 1 to 3 dimensions, and groups that "
-                         "divide both",
+                         "layers[%lld] is a convolution in %d dimensions with %lld groups, %lld "
+                         "inputs and %lld outputs, expected 1 to 3 dimensions, and a number of "
+                         "groups that divides both others",
                          (long long)index, l->layer.spatial, (long long)l->groups,
                          (long long)l->cols, (long long)l->rows);
     patch /= l->groups;
     for (int i = 0; i < l->layer.spatial; i++)
         if (l->layer.kernel[i] < 1 || __builtin_mul_overflow(patch, l->layer.kernel[i], &patch))
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                             "the kernel of layers[%lld] has size %lld in dimension %d",
+                             "the kernel of layers[%lld] has size %lld in dimension %d, expected "
+                             "at least 1, and a patch whose size does not overflow",
                              (long long)index, (long long)l->layer.kernel[i], i);
     l->cols = patch;
     l->rows /= l->groups;
@@ -127,12 +129,13 @@ static gram_status describe_layer(gram_context *g, const gram_layer *layer, int6
                                   const int64_t sizes[2], struct kfac_layer *l)
 {
     if (!layer || layer->size == 0)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "layers[%lld] is %s", (long long)index,
-                         layer ? "of size 0" : "NULL");
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "layers[%lld] %s", (long long)index,
+                         layer ? "has size 0, expected GRAM_LAYER_INIT" : "NULL");
     TRY(gram_options_copy(g, &l->layer, sizeof l->layer, layer));
     if (l->layer.kind != GRAM_LAYER_LINEAR && l->layer.kind != GRAM_LAYER_CONVOLUTION &&
         l->layer.kind != GRAM_LAYER_EMBEDDING)
-        return gram_fail(g, GRAM_UNSUPPORTED, "layers[%lld] has kind %d, which has no factors",
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "layers[%lld] has kind %d, which has no Kronecker factors",
                          (long long)index, (int)l->layer.kind);
     l->diagonal = l->layer.kind == GRAM_LAYER_EMBEDDING;
     l->groups = 1;
@@ -142,7 +145,7 @@ static gram_status describe_layer(gram_context *g, const gram_layer *layer, int6
     TRY(check_size(g, "outputs", index, l->rows));
     if (l->diagonal && l->layer.bias)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "layers[%lld] is an embedding with a bias, expected none",
+                         "layers[%lld] is an embedding with a bias, but an embedding has no bias",
                          (long long)index);
     if (l->layer.kind == GRAM_LAYER_CONVOLUTION)
         TRY(describe_convolution(g, l, index));
@@ -346,7 +349,8 @@ gram_status gram_kfac_create(gram_context *g, const gram_layer *const *layers,
     *out = NULL;
     if (count < 0 || count > MOST_NUMBERS || (count > 0 && (!layers || !inputs || !outputs)))
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "count is %lld, expected at least 0, and layers, inputs and outputs",
+                         "count is %lld, expected at least 0, and layers, inputs and outputs that "
+                         "are not NULL",
                          (long long)count);
     TRY(gram_options_copy(g, &o, sizeof o, options));
     TRY(check_options(g, &o));
@@ -386,7 +390,7 @@ gram_status gram_kfac_get(gram_context *g, const gram_kfac *kfac, gram_kfac_info
 
     TRY(gram_begin(g, __func__));
     if (!info || info->size < sizeof info->size)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "info is NULL or of size 0");
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "info is NULL, or info.size is too small");
     TRY(gram_kfac_check_context(g, kfac));
     found = kfac->report;
     if (kfac->owner) {
@@ -474,11 +478,13 @@ gram_status gram_kfac_put(gram_context *g, gram_kfac *kfac, int64_t index, const
     count = count_of(&s->view);
     if (!is_like(part, &s->view))
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "part is not %lld numbers of %s on the CPU, dense and shaped as %s is",
+                         "part is another kind of tensor, expected %lld elements of %s on the CPU "
+                         "without gaps, with the shape of %s",
                          (long long)count, gram_dtype_name(s->view.dtype), s->name);
     if (part->dtype == GRAM_I64 ? !counts_hold(part->data)
                                 : !gram_kfac_finite(count, part->data, part->dtype, part->dtype))
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "part makes no sense as %s", s->name);
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "part holds values that are not valid for %s",
+                         s->name);
     bytes = (size_t)count * gram_dtype_size(s->view.dtype);
     if (!kfac->owner) {
         memmove(s->view.data, part->data, bytes);
@@ -557,14 +563,14 @@ static gram_status check_parts(gram_context *g, const gram_kfac *k,
     const char *format = gram_model_text(file, "format");
 
     if (!format || strcmp(format, FORMAT) != 0)
-        return gram_model_bad(g, file, "it is no state of gram_kfac");
+        return gram_model_bad(g, file, "it is not a state of gram_kfac");
     for (int64_t i = 0; i < k->states; i++) {
         const gram_tensor *t = &k->state[i].view;
         const struct gram_model_array *a;
         TRY(gram_model_need(g, file, k->state[i].name, (int)t->dtype, t->ndim, t->shape, &a));
         if (t->dtype == GRAM_I64 ? !counts_hold(a->data)
                                  : !gram_kfac_finite(count_of(t), a->data, t->dtype, t->dtype))
-            return gram_model_bad(g, file, "%s makes no sense", a->name);
+            return gram_model_bad(g, file, "%s holds values that are not valid", a->name);
     }
     return GRAM_OK;
 }

@@ -79,9 +79,11 @@ static gram_status describe(gram_context *g, const struct kfac_args *k,
     TRY(check_options(g, &o));
     *op = (struct gram_kfac_factors_op){.setting = o.setting, .scale = o.scale, .keep = o.keep};
     if (k->a_factor && !k->a)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "activations is NULL, but a_factor is wanted");
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "activations is NULL, but a_factor is given and needs it");
     if (k->b_factor && !k->d)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "gradients is NULL, but b_factor is wanted");
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "gradients is NULL, but b_factor is given and needs it");
     TRY(gram_layer_describe(g, k->layer, k->a, k->d, true, &op->layer));
     if (op->layer.kind == GRAM_LAYER_NORM || op->layer.kind == GRAM_LAYER_GROUP_NORM)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
@@ -93,7 +95,7 @@ static gram_status describe(gram_context *g, const struct kfac_args *k,
     if (k->a_factor && k->b_factor)
         TRY(gram_check_apart(g, "b_factor", k->b_factor, "a_factor", k->a_factor));
     if (!g->backend->kfac_factors)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no factors of K-FAC", g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
 }
 

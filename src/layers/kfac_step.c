@@ -83,8 +83,8 @@ static gram_status check_shape(gram_context *g, const char *name, const gram_ten
         same = t->shape[i] == shape->shape[i];
     if (!same)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "%s has not the shape that its layer says: %d dimensions, the first of "
-                         "them %lld",
+                         "%s does not have the shape of its layer, expected %d dimensions, of "
+                         "which the first has size %lld",
                          name, shape->ndim, (long long)shape->shape[0]);
     return gram_view_of(g, &own, name, t, 0, access, &view);
 }

@@ -255,7 +255,8 @@ static gram_status describe_norm(gram_context *g, const gram_layer *layer, const
                          own);
     if (!(layer->epsilon > 0 && layer->epsilon < INFINITY))
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "layer.epsilon is %g, expected more than 0, and finite", layer->epsilon);
+                         "layer.epsilon is %g, expected a finite number of more than 0",
+                         layer->epsilon);
     TRY(check_dims(g, "activations", a, own + 1, GRAM_MAX_DIMS));
     TRY(check_dims(g, "gradients", d, a->ndim, a->ndim));
     TRY(check_alike(g, a, d, 0, a->ndim));

@@ -23,7 +23,8 @@ static gram_status view_inputs(gram_context *g, const gram_tensor *gradients, co
     TRY(gram_view_of(g, &op->batch, "v", v, 1, GRAM_READ, &op->v));
     if (op->v.cols != op->gradients.cols)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "v has %lld elements, expected %lld, the columns of gradients",
+                         "v has %lld elements per item, expected %lld, the number of columns of "
+                         "gradients",
                          (long long)op->v.cols, (long long)op->gradients.cols);
     return GRAM_OK;
 }
@@ -37,7 +38,7 @@ static gram_status describe(gram_context *g, const gram_tensor *gradients, const
     TRY(gram_view_of(g, &op->batch, "out", out, 1, GRAM_WRITE, &op->out));
     TRY(gram_check_dtype(g, "out", out, gradients->dtype));
     if (op->out.cols != op->v.cols)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out has %lld elements, expected %lld",
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out has %lld elements per item, expected %lld",
                          (long long)op->out.cols, (long long)op->v.cols);
     TRY(gram_check_apart(g, "out", out, "gradients", gradients));
     if (!gram_tensors_same(out, v))
@@ -53,7 +54,7 @@ static gram_status describe(gram_context *g, const gram_tensor *gradients, const
             TRY(gram_check_apart(g, "info", info, "damping", damping.tensor));
     }
     if (!g->backend->natural_gradient)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no natural gradients", g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
 }
 

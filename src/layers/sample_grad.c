@@ -23,12 +23,14 @@ static gram_status check_options(gram_context *g, const gram_sample_grad_options
                          o->scale);
     if (!(o->clip >= 0 && o->clip < INFINITY))
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.clip is %g, expected at least 0 (0: no clipping), and finite",
+                         "options.clip is %g, expected a finite number of at least 0 (0: no "
+                         "clipping)",
                          o->clip);
     if (o->clip > 0 && o->coefficients)
         return gram_fail(
             g, GRAM_INVALID_ARGUMENT,
-            "options.clip is %g and options.coefficients is given, expected one of them", o->clip);
+            "options.clip is %g and options.coefficients is given, expected at most one of them",
+            o->clip);
     if (o->method < GRAM_SAMPLE_AUTO || o->method > GRAM_SAMPLE_BLOCKS)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.method is %d, expected a gram_sample_method", (int)o->method);
@@ -72,7 +74,8 @@ static gram_status view_outputs(gram_context *g, const struct sample_args *s,
         TRY(gram_batch_join(g, &any, "options.coefficients", coefficients, 0));
         if (coefficients->ndim != 1 || coefficients->shape[0] != op->layer.samples)
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                             "options.coefficients has not the shape (%lld) of the samples",
+                             "options.coefficients does not have the shape (%lld), one number per "
+                             "sample",
                              (long long)op->layer.samples);
         TRY(gram_check_dtype(g, "options.coefficients", coefficients, op->layer.dtype));
         op->coefficients = (struct gram_layer_output){
@@ -132,7 +135,7 @@ static gram_status describe(gram_context *g, const struct sample_args *s,
     if (values)
         TRY(check_coefficients(g, o.coefficients));
     if (!g->backend->sample_grad)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no gradients of samples", g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
 }
 

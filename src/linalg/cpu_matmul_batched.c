@@ -85,7 +85,8 @@ static gram_status make_plan(gram_context *g, const struct gram_matmul_batched_o
     *p = (struct matmul_plan){.g = g, .op = *op};
     if (!gram_blas_fits(op->a.rows, op->b.cols, op->a.cols))
         return gram_fail(g, GRAM_UNSUPPORTED,
-                         "a is %lld by %lld and b %lld by %lld, BLAS takes sizes up to %d",
+                         "a is %lld by %lld and b is %lld by %lld, but BLAS takes sizes of at "
+                         "most %d",
                          (long long)op->a.rows, (long long)op->a.cols, (long long)op->b.rows,
                          (long long)op->b.cols, INT32_MAX);
     if (!gram_blas_by_rows(&p->op.out) && gram_blas_direct(&p->op.out))

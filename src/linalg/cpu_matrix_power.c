@@ -686,8 +686,8 @@ static gram_status check_order(gram_context *g, const struct gram_matrix_power_o
 
     if (gram_matrix_power_by_eigh(op) && n > EIGH_ORDER)
         return gram_fail(g, GRAM_UNSUPPORTED,
-                         "a has %lld rows, the eigendecomposition takes at most %d: choose another "
-                         "options.method",
+                         "a has %lld rows, but the eigendecomposition takes at most %d: choose "
+                         "another options.method",
                          (long long)n, EIGH_ORDER);
     return GRAM_OK;
 }
@@ -695,7 +695,7 @@ static gram_status check_order(gram_context *g, const struct gram_matrix_power_o
 static gram_status report_failure(gram_context *g, const struct power_plan *plan)
 {
     static const char *const what[] = {
-        [GRAM_POWER_NOT_FINITE] = "holds a NaN or an infinity",
+        [GRAM_POWER_NOT_FINITE] = "holds NaN or infinity",
         [GRAM_POWER_NOT_DEFINITE] = "is not positive definite enough for the power to exist",
         [GRAM_POWER_NOT_CONVERGED] = "did not converge",
         [GRAM_POWER_INEXACT] = "has an error estimate above options.tolerance",

@@ -81,7 +81,8 @@ static gram_status check_pivots(gram_context *g, const struct solve_plan *plan)
         for (int64_t k = 0; k < v->cols; k++)
             if (p[k * v->col_stride] < 1 || p[k * v->col_stride] > v->cols)
                 return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                                 "options.pivots holds %d at %lld of item %lld, expected 1 to %lld",
+                                 "options.pivots holds %d at index %lld of item %lld, expected 1 "
+                                 "to %lld",
                                  (int)p[k * v->col_stride], (long long)k, (long long)i,
                                  (long long)v->cols);
     }
@@ -102,7 +103,8 @@ static gram_status run(gram_context *g, struct solve_plan *plan)
 
     if (!gram_blas_fits(op->a.rows, op->x.cols, 0))
         return gram_fail(g, GRAM_UNSUPPORTED,
-                         "a has %lld rows and b %lld columns, BLAS takes at most %d of each",
+                         "a has %lld rows and b has %lld columns, but BLAS takes at most %d of "
+                         "each",
                          (long long)op->a.rows, (long long)op->x.cols, INT_MAX);
     if (cpu_solve_has_options(op))
         TRY(cpu_solve_options(g, plan));
@@ -116,7 +118,8 @@ static gram_status run(gram_context *g, struct solve_plan *plan)
                          "a is singular: U[%lld, %lld] of item %lld is zero or NaN", failed % order,
                          failed % order, failed / order);
     return gram_fail(g, GRAM_NUMERICAL,
-                     "a is not positive definite: its leading minor of order %lld in item %lld",
+                     "a is not positive definite: the leading minor of order %lld of item %lld is "
+                     "not positive",
                      failed % order, failed / order);
 }
 

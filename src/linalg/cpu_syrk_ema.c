@@ -58,12 +58,13 @@ static gram_status make_plan(gram_context *g, const struct gram_syrk_ema_op *op,
 
     *p = (struct ema_plan){.g = g, .op = op, .pack = !gram_blas_direct(&op->x), .workers = 1};
     if (!gram_blas_fits(op->x.rows, op->x.cols, 0))
-        return gram_fail(g, GRAM_UNSUPPORTED, "x is %lld by %lld, BLAS takes sizes up to %d",
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "x is %lld by %lld, but BLAS takes sizes of at most %d",
                          (long long)op->x.rows, (long long)op->x.cols, INT32_MAX);
     if (op->x.rows <= SMALL_ORDER)
         p->workers = (int)gram_least(op->batch.count, g->threads);
     if (p->pack && cols > 0 && rows > (SIZE_MAX / 4 / GRAM_MAX_THREADS) / size / cols)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "the bytes of a copy of x overflow");
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "the size of a copy of x overflows");
     if (p->pack)
         p->panel_at = gram_round64(rows * cols * size);
     p->worker_bytes = p->panel_at + gram_round64(panel);

@@ -66,7 +66,7 @@ static gram_status lay_out(gram_context *g, struct matmul_job *job)
         job->chunk = gram_least(job->chunk, CHUNK_BYTES / (int64_t)item + 1);
     count = (size_t)job->chunk;
     if (item > SIZE_MAX / 4 / count)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "the bytes of copies of a, b and out overflow");
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "the size of the copies of a, b and out overflows");
     gram_take(&layout, &job->packed_a, count * a);
     gram_take(&layout, &job->packed_b, count * b);
     gram_take(&layout, &job->product, job->combine ? count * out : 0);
@@ -97,7 +97,8 @@ static gram_status make_job(gram_context *g, const struct gram_matmul_batched_op
     *job = (struct matmul_job){.op = *op};
     if (!fits(&op->a) || !fits(&op->b) || !fits(&op->out))
         return gram_fail(g, GRAM_UNSUPPORTED,
-                         "a is %lld by %lld and b %lld by %lld, cuBLAS takes sizes up to %d",
+                         "a is %lld by %lld and b is %lld by %lld, but cuBLAS takes sizes of at "
+                         "most %d",
                          (long long)op->a.rows, (long long)op->a.cols, (long long)op->b.rows,
                          (long long)op->b.cols, INT32_MAX);
     if (!gram_blas_by_rows(&own->out) && gram_blas_direct(&own->out))

@@ -514,7 +514,8 @@ static gram_status cut(gram_context *g, const struct gram_matmul_chunked_op *op,
         return GRAM_OK;
     if (!cut_sides(c, &weights, elements) && !cut_sums(c, &weights, elements))
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "memory is %zu bytes, too few for one element of a, b and out",
+                         "memory is %zu bytes, which is too small for one element each of a, b "
+                         "and out",
                          op->memory);
     count_slots(c, &weights, elements);
     return measure(g, c);
@@ -747,8 +748,8 @@ static gram_status check_capture(gram_context *g)
     TRY(gram_cuda_capturing(g, &capturing));
     if (capturing)
         return gram_fail(g, GRAM_UNSUPPORTED,
-                         "an operand is on the CPU, for which a graph cannot wait: expected all of "
-                         "them on the device");
+                         "an operand is on the CPU, and a captured graph cannot wait for it: "
+                         "expected all operands on the device");
     return GRAM_OK;
 }
 

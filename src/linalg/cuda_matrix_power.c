@@ -434,8 +434,8 @@ static gram_status count_solver_bytes(gram_context *g, struct power_job *job)
     call = job->solver->call;
     if (!call->syev_batched_bytes || !call->syev_batched)
         return gram_fail(g, GRAM_UNSUPPORTED,
-                         "cuSOLVER has no XsyevBatched (it came with CUDA 12.6.2): choose another "
-                         "options.method");
+                         "this cuSOLVER does not have XsyevBatched, which came with CUDA 12.6.2: "
+                         "choose another options.method");
     return gram_cuda_solver_check(
         g,
         call->syev_batched_bytes(job->solver->handle, job->solver->params, VECTORS, CUSOLVER_LOWER,
@@ -501,8 +501,9 @@ static gram_status make_job(gram_context *g, const struct gram_matrix_power_op *
     job->chosen.method = choose_method(g, op);
     job->eigh = job->chosen.method == GRAM_POWER_EIGH;
     if (n > MOST_ORDER)
-        return gram_fail(g, GRAM_UNSUPPORTED, "a has %lld rows, CUDA takes at most %d",
-                         (long long)n, MOST_ORDER);
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "a has %lld rows, but at most %d are supported on CUDA", (long long)n,
+                         MOST_ORDER);
     choose_precision(g->device, job);
     job->params.n = n;
     job->params.ld = (n + 3) / 4 * 4; /* for loads of 16 bytes */

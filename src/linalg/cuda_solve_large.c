@@ -79,7 +79,8 @@ static gram_status open_scratch(gram_context *g, struct large *l)
     struct gram_layout layout = {0};
 
     if (n > SIZE_MAX / 64 / n)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "a has %zu rows: its copy has too many bytes", n);
+        return gram_fail(g, GRAM_OUT_OF_MEMORY,
+                         "a has %zu rows, and the size of a copy of it overflows", n);
     if (!op->factored && l->plan->lu)
         status = s->call->getrf_bytes(s->handle, s->params, op->a.rows, op->a.rows, type,
                                       op->a.data, ld, type, &l->work_bytes, &l->host_bytes);

@@ -187,8 +187,8 @@ static gram_status prepare(gram_context *g, const struct cuda_solve_plan *plan,
     describe(job);
     job->width = gram_least(op->x.cols, op->refine ? SOLVE_WIDTH : PLAIN_COLUMNS);
     if (n > 0 && n > INT64_MAX / 4096 / n)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "a has %lld rows: its copy has too many bytes",
-                         (long long)n);
+        return gram_fail(g, GRAM_OUT_OF_MEMORY,
+                         "a has %lld rows, and the size of a copy of it overflows", (long long)n);
     if (n > LIBRARY_ORDER && plan->own.count <= LIBRARY_ITEMS)
         TRY(library_bytes(g, job));
     lay_out(job, 1, &one);

@@ -49,7 +49,7 @@ static gram_status lay_out(gram_context *g, struct ema_job *job)
     job->chunk = gram_least(job->run, CHUNK_BYTES / (int64_t)item + 1);
     count = (size_t)job->chunk;
     if (item > SIZE_MAX / 4 / count)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "the bytes of products of x overflow");
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "the size of the products of x overflows");
     if (x->rows > 0) {
         gram_take(&layout, &job->packed, count * copy);
         gram_take(&layout, &job->product, count * product);
@@ -72,7 +72,8 @@ static gram_status make_job(gram_context *g, const struct gram_syrk_ema_op *op, 
     if (op->x.rows > INT32_MAX || op->x.cols > INT32_MAX ||
         __builtin_mul_overflow(op->x.rows, gram_most(op->x.rows, op->x.cols), &elements) ||
         elements > INT64_MAX / 64)
-        return gram_fail(g, GRAM_UNSUPPORTED, "x is %lld by %lld, cuBLAS takes sizes up to %d",
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "x is %lld by %lld, but cuBLAS takes sizes of at most %d",
                          (long long)op->x.rows, (long long)op->x.cols, INT32_MAX);
     cuda_matmul_squeeze(&own->batch, strides, sizeof strides / sizeof *strides);
     job->x = cuda_matmul_side_of(&own->x);

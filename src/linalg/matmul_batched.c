@@ -87,7 +87,7 @@ gram_status gram_matmul_describe(gram_context *g, const gram_tensor *a, const gr
         op->c_is_out = gram_tensors_same(out, o.c);
     } else if (op->has_c) {
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.c is NULL, expected a tensor: options.beta is not 0");
+                         "options.c is NULL, expected a tensor, because options.beta is not 0");
     }
     return check_apart(g, a, b, &o, out);
 }
@@ -98,8 +98,7 @@ static gram_status describe(gram_context *g, const gram_tensor *a, const gram_te
 {
     TRY(gram_matmul_describe(g, a, b, options, out, op));
     if (!g->backend->matmul_batched)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no products of batches of matrices",
-                         g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
 }
 

@@ -86,7 +86,8 @@ static gram_status plan(gram_context *g, const struct gram_matmul_batched_op *op
             return GRAM_OK;
     }
     return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                     "memory is %zu bytes, too few for one element of a, b and out", memory);
+                     "memory is %zu bytes, which is too small for one element each of a, b and out",
+                     memory);
 }
 
 /* What the caller allows, or half of what the device has. */

@@ -46,8 +46,8 @@ static gram_status take_real(gram_context *g, const gram_matrix_power_options *o
 {
     if (!isfinite(o->power) || o->numerator || o->denominator)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.power is %g with options.numerator %d and options.denominator "
-                         "%d, expected a finite power, or these",
+                         "options.power is %g, options.numerator is %d and options.denominator is "
+                         "%d, expected either a finite power or a fraction, not both",
                          o->power, o->numerator, o->denominator);
     op->numerator = o->power < 0 ? -1 : 1;
     op->denominator = 1;
@@ -78,12 +78,13 @@ static gram_status check_eigenvalues(gram_context *g, const gram_matrix_power_op
         return GRAM_OK;
     if (op->method != GRAM_POWER_AUTO && op->method != GRAM_POWER_EIGH)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.method is %d, expected GRAM_POWER_AUTO or GRAM_POWER_EIGH with "
-                         "options.%s %g",
+                         "options.method is %d, expected GRAM_POWER_AUTO or GRAM_POWER_EIGH, "
+                         "because options.%s is %g",
                          (int)op->method, name, o->floor > 0 ? o->floor : o->power);
     if (o->error || o->tolerance > 0)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.%s is given, which has no estimate with options.%s %g",
+                         "options.%s is given, but there is no estimate of the error when "
+                         "options.%s is %g",
                          o->error ? "error" : "tolerance", name,
                          o->floor > 0 ? o->floor : o->power);
     op->method = GRAM_POWER_EIGH;
@@ -120,7 +121,7 @@ static gram_status take_numbers(gram_context *g, const gram_matrix_power_options
     TRY(gram_check_uplo(g, o->uplo));
     if (!(o->condition == 0 || (o->condition >= 1 && o->condition < INFINITY)))
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.condition is %g, expected at least 1 and finite, or 0",
+                         "options.condition is %g, expected a finite number of at least 1, or 0",
                          o->condition);
     if (!(o->tolerance >= 0))
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.tolerance is %g, expected at least 0",
@@ -154,7 +155,7 @@ static gram_status view_matrices(gram_context *g, const gram_tensor *a, gram_sca
     TRY(gram_check_real(g, "a", a));
     if (a->dtype == GRAM_F64 && op->precision > GRAM_POWER_PRECISION_F64)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.precision is %d, expected AUTO or F64 where a is f64",
+                         "options.precision is %d, expected AUTO or F64 for a of dtype f64",
                          (int)op->precision);
     TRY(gram_hyper_of(g, &op->batch, "options.ridge", ridge, &op->ridge));
     TRY(gram_view_of(g, &op->batch, "out", out, 2, GRAM_WRITE, &op->out));
@@ -191,7 +192,7 @@ static gram_status describe(gram_context *g, const gram_tensor *a,
         op->has_error = true;
     }
     if (!g->backend->matrix_power)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer it", g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
 }
 

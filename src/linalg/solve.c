@@ -64,7 +64,8 @@ static gram_status view_factor(gram_context *g, const struct solve_args *s,
     op->factor_is_a = gram_tensors_same(o->factor, s->a);
     if (o->factored && !op->factor_is_a)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.factor must be NULL or a itself when options.factored is set");
+                         "options.factor is another tensor, expected NULL or a itself, because "
+                         "options.factored is set");
     if (o->factored)
         return GRAM_OK; /* a holds it already */
     TRY(gram_batch_join(g, &own, "a", s->a, 2));
@@ -99,19 +100,20 @@ static gram_status view_pivots(gram_context *g, const struct solve_args *s,
 
     if (!s->lu && p)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.pivots is given, expected NULL: Cholesky exchanges no rows");
+                         "options.pivots is given, expected NULL, because Cholesky exchanges no "
+                         "rows");
     if (!s->lu || (!p && !o->factor && !o->factored))
         return GRAM_OK;
     if (!p)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.pivots is NULL, expected a tensor: options.%s needs it",
+                         "options.pivots is NULL, expected a tensor, because options.%s is given",
                          o->factored ? "factored" : "factor");
     TRY(gram_batch_join(g, &own, "a", s->a, 2));
     TRY(gram_view_of(g, &own, "options.pivots", p, 1, o->factored ? GRAM_READ : GRAM_WRITE, v));
     TRY(gram_check_dtype(g, "options.pivots", p, GRAM_I32));
     if (v->cols != op->a.rows)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.pivots has %lld elements an item, expected %lld",
+                         "options.pivots has %lld elements per item, expected %lld",
                          (long long)v->cols, (long long)op->a.rows);
     TRY(gram_check_apart(g, "x", s->x, "options.pivots", p));
     TRY(gram_view_of(g, &op->batch, "options.pivots", p, 1, GRAM_READ, v));
@@ -127,8 +129,8 @@ static gram_status view_pivots(gram_context *g, const struct solve_args *s,
 
 static gram_status fail_option(gram_context *g, const char *name, const char *why)
 {
-    return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.%s is set, expected nothing: %s", name,
-                     why);
+    return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                     "options.%s is given, but it cannot be used here: %s", name, why);
 }
 
 /* An output of one number per item, of batch; apart from all that stands in the arguments. */
@@ -186,23 +188,25 @@ static gram_status check_extras(gram_context *g, const struct solve_args *s,
                                 const gram_solve_options *o)
 {
     if (s->lu && (o->jitters || o->jittered))
-        return fail_option(g, o->jitters ? "jitters" : "jittered", "it is Cholesky's");
+        return fail_option(g, o->jitters ? "jitters" : "jittered", "only Cholesky has it");
     if (o->jitters < 0 || (o->jitters > 0 && !o->jitter))
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.jitters is %d and options.jitter %s, expected a list", o->jitters,
-                         o->jitter ? "given" : "NULL");
+                         "options.jitters is %d and options.jitter is %s, expected a list of that "
+                         "many numbers",
+                         o->jitters, o->jitter ? "given" : "NULL");
     for (int i = 0; i < o->jitters; i++)
         if (!(o->jitter[i] >= (i > 0 ? o->jitter[i - 1] : 0)) || o->jitter[i] > DBL_MAX)
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                             "options.jitter[%d] is %g, expected ascending numbers from 0 on", i,
-                             o->jitter[i]);
+                             "options.jitter[%d] is %g, expected finite numbers of at least 0 in "
+                             "ascending order",
+                             i, o->jitter[i]);
     if (o->refine && s->a->dtype != GRAM_F64)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "a has dtype %s, expected f64 for options.refine",
                          gram_dtype_name(s->a->dtype));
     if (o->refine && (o->factor || o->pivots))
         return fail_option(g, o->factor ? "factor" : "pivots",
-                           "options.refine leaves no factor in f64");
+                           "with options.refine there is no factor in f64");
     if (!o->refine && (o->backward || o->refinings))
         return fail_option(g, o->backward ? "backward" : "refinings", "options.refine is not set");
     return GRAM_OK;
@@ -216,7 +220,8 @@ static gram_status take_extras(gram_context *g, const struct solve_args *s,
         return GRAM_OK;
     TRY(check_extras(g, s, o));
     if (o->factored)
-        return fail_option(g, "factored", "options.rcond, jitter and refine need a itself");
+        return fail_option(g, "factored",
+                           "options.rcond, jitter and refine need the matrix itself");
     op->jitter = o->jitter;
     op->jitters = o->jitters;
     op->refine = o->refine != 0;
@@ -248,7 +253,7 @@ static gram_status describe(gram_context *g, const struct solve_args *s,
     TRY(view_pivots(g, s, &o, op));
     TRY(take_extras(g, s, &o, op));
     if (s->lu ? !g->backend->solve_lu : !g->backend->solve_cholesky)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer it", g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return s->query ? GRAM_OK : view_info(g, s, &o, op);
 }
 

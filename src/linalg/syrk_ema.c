@@ -42,7 +42,8 @@ static gram_status check_l(gram_context *g, const gram_tensor *x, const gram_syr
                          (long long)n);
     if (op->packed && op->l.cols != size / 2)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "l has %lld elements, expected %lld, a packed triangle of order %lld",
+                         "l has %lld elements per item, expected %lld for a packed triangle of "
+                         "order %lld",
                          (long long)op->l.cols, (long long)size / 2, (long long)n);
     if (!op->packed && (op->l.rows != n || op->l.cols != n))
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "l is %lld by %lld, expected %lld by %lld",
@@ -89,8 +90,7 @@ static gram_status describe(gram_context *g, const gram_tensor *x,
     TRY(check_l(g, x, &o, l, op));
     TRY(check_info(g, x, &o, l, info, op));
     if (!g->backend->syrk_ema)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no averages of Gram matrices",
-                         g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
 }
 

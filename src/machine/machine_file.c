@@ -54,19 +54,17 @@ static gram_status check_machine(gram_context *g, const gram_machine *machine)
 
     if (!target_holds(&machine->target))
         return gram_fail(g, GRAM_BAD_DATA,
-                         "the target's shift %g and scale %g make no sense, expected finite "
-                         "numbers",
+                         "the target has shift %g and scale %g, expected finite numbers",
                          machine->target.shift, machine->target.scale);
     wrong = gram_model_encoder_wrong(machine->encoder, &column);
     if (wrong)
         return gram_fail(g, GRAM_BAD_DATA, "column \"%s\" %s", column, wrong);
     for (int64_t i = 0; i < machine->tree.count; i++)
         if (!node_holds(&machine->tree.node[i], machine->tree.width))
-            return gram_fail(g, GRAM_BAD_DATA, "node %lld of the tree makes no sense",
-                             (long long)i);
+            return gram_fail(g, GRAM_BAD_DATA, "node %lld of the tree is not valid", (long long)i);
     for (int64_t i = 0; i < machine->leaves; i++)
         if (!leaf_holds(&machine->leaf[i], machine->leaf[0].dtype))
-            return gram_fail(g, GRAM_BAD_DATA, "leaf %lld makes no sense", (long long)i);
+            return gram_fail(g, GRAM_BAD_DATA, "leaf %lld is not valid", (long long)i);
     return GRAM_OK;
 }
 
@@ -212,7 +210,7 @@ static gram_status need_target(gram_context *g, const struct gram_model_file *fi
     TRY(need_strings_copied(g, file, "target.name", &names, &name));
     if (names != 1) {
         free_strings(&names, &name);
-        return gram_model_bad(g, file, "target.name is not one text");
+        return gram_model_bad(g, file, "target.name has more or less than one text");
     }
     target->name = name[0];
     free(name);
@@ -220,7 +218,7 @@ static gram_status need_target(gram_context *g, const struct gram_model_file *fi
     target->shift = ((const double *)numbers)[1];
     target->scale = ((const double *)numbers)[2];
     if (!find_transform(((const double *)numbers)[0], &target->transform) || !target_holds(target))
-        return gram_model_bad(g, file, "target.scale makes no sense");
+        return gram_model_bad(g, file, "target.scale is not valid");
     TRY(need_strings_copied(g, file, "target.classes", &target->classes, &target->class_name));
     target->task = target->classes ? GRAM_CLASSIFICATION : GRAM_REGRESSION;
     if (target->classes == 1)
@@ -270,7 +268,7 @@ static gram_status need_tree(gram_context *g, const struct gram_model_file *file
         struct machine_node *node = &tree->node[i];
 
         if (!links_hold(links, i, nodes, leaves))
-            return gram_model_bad(g, file, "node %lld of the tree is linked wrongly", (long long)i);
+            return gram_model_bad(g, file, "node %lld of the tree has wrong links", (long long)i);
         node->direction = malloc((size_t)width * sizeof *node->direction + 1);
         tree->count++;
         if (!node->direction)
@@ -283,7 +281,7 @@ static gram_status need_tree(gram_context *g, const struct gram_model_file *file
         node->parent = links[4 * i + 2];
         node->side = (int)links[4 * i + 3];
         if (!node_holds(node, width))
-            return gram_model_bad(g, file, "node %lld of the tree makes no sense", (long long)i);
+            return gram_model_bad(g, file, "node %lld of the tree is not valid", (long long)i);
     }
     return tree->node && tree->count == nodes && (nodes == 0 || tree->node[nodes - 1].direction)
                ? GRAM_OK
@@ -346,7 +344,7 @@ static gram_status need_leaf(gram_context *g, const struct gram_model_file *file
     leaf->q = ((const double *)kernel)[1];
     leaf->bandwidth = ((const double *)kernel)[2];
     if (!leaf_holds(leaf, machine->leaf[0].dtype))
-        return gram_model_bad(g, file, "leaf %lld makes no sense", (long long)index);
+        return gram_model_bad(g, file, "leaf %lld is not valid", (long long)index);
     return GRAM_OK;
 }
 

@@ -435,8 +435,8 @@ static gram_status check_options(gram_context *g, const gram_machine_options *o)
     TRY(check_range(g, "q", o->q, 0.01, 2));
     if (o->p > 0 && o->q > o->p)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.q is %g, expected at most p = %g: the kernel would not be "
-                         "positive definite",
+                         "options.q is %g, expected at most p, which is %g, because otherwise the "
+                         "kernel is not positive definite",
                          o->q, o->p);
     TRY(check_range(g, "bandwidth", o->bandwidth, 1e-30, 1e30));
     TRY(check_range(g, "regularization", o->regularization, 1e-15, 1e15));
@@ -457,7 +457,7 @@ static gram_status check_options(gram_context *g, const gram_machine_options *o)
         (unsigned)o->target_transform > GRAM_TRANSFORM_SQRT)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.task, solver, metric or target_transform is not a value of its "
-                         "enum");
+                         "type");
     return GRAM_OK;
 }
 
@@ -467,7 +467,7 @@ static gram_status check_target(gram_context *g, const gram_table *table, const 
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "target is NULL or has no name");
     if (!target->numbers == !target->labels)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "target \"%s\" has both numbers and labels or neither", target->name);
+                         "target \"%s\" must have either numbers or labels", target->name);
     for (int64_t i = 0; target->numbers && i < table->rows; i++)
         if (isinf(target->numbers[i]))
             return gram_fail(g, GRAM_BAD_DATA, "target \"%s\" is infinite in row %lld",
@@ -524,12 +524,13 @@ static gram_status job_open(gram_context *g, struct machine_job *job)
         if (!gram_machine_target_missing(job->target, i))
             job->row[job->rows++] = i;
     if (job->rows < 2)
-        return gram_fail(g, GRAM_BAD_DATA, "%lld rows have a target, expected at least 2",
+        return gram_fail(g, GRAM_BAD_DATA, "only %lld rows have a target, expected at least 2",
                          (long long)job->rows);
     for (int64_t i = 0; job->o.weights && i < job->rows; i++)
         if (!(job->o.weights[job->row[i]] > 0) || isinf(job->o.weights[job->row[i]]))
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                             "options.weights is %g in row %lld, expected more than 0, and finite",
+                             "options.weights is %g in row %lld, expected a finite number of more "
+                             "than 0",
                              job->o.weights[job->row[i]], (long long)job->row[i]);
     gram_random_choose(&state, job->row, job->rows, job->rows);
     TRY(gram_machine_target_fit(g, job->target, job->o.task, job->row, job->rows, &job->kind));

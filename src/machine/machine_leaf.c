@@ -143,8 +143,8 @@ static gram_status factorise(gram_context *g, gram_tensor *k, gram_tensor *alpha
     gram_krr_free(g, &there);
     if (status == GRAM_OK && code != 0)
         return gram_fail(g, GRAM_NUMERICAL,
-                         "the kernel matrix with its regularization is not positive definite: its "
-                         "leading minor of order %d",
+                         "the kernel matrix plus its regularization is not positive definite: the "
+                         "leading minor of order %d is not positive",
                          (int)code);
     return status;
 }

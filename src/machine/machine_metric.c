@@ -105,7 +105,7 @@ static gram_status matrix_power(gram_context *g, int64_t width, double power, do
                        (struct gram_blas_matrix){scaled, width, false},
                        (struct gram_blas_matrix){work, width, true}, 0, m, width);
     gram_free(g, w, bytes);
-    return info ? gram_fail(g, GRAM_NUMERICAL, "the eigen-decomposition of the metric failed")
+    return info ? gram_fail(g, GRAM_NUMERICAL, "the eigendecomposition of the metric failed")
                 : GRAM_OK;
 }
 

@@ -171,7 +171,8 @@ gram_status gram_machine_target_scale(gram_context *g, const gram_column *column
         if ((transform == GRAM_TRANSFORM_LOG && v <= 0) ||
             (transform == GRAM_TRANSFORM_SQRT && v < 0))
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                             "target \"%s\" is %g in row %lld, expected %s for this transform",
+                             "target \"%s\" is %g in row %lld, expected %s for "
+                             "options.target_transform",
                              column->name, v, (long long)rows[i],
                              transform == GRAM_TRANSFORM_LOG ? "more than 0" : "at least 0");
         unit = fmax(unit, fabs(transformed(transform, v)));
@@ -386,8 +387,7 @@ static gram_status check_target(gram_context *g, const struct machine_target *ta
     bool numbers = target->classes == 0 || target->class_value;
 
     if (!column || !column->name || !column->numbers == !column->labels)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "target is not a column of numbers or of labels");
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "target is not a column of numbers or labels");
     if (numbers != (column->numbers != NULL))
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "target \"%s\" holds %s, expected %s",
                          column->name, column->numbers ? "numbers" : "labels",

@@ -355,7 +355,8 @@ gram_status gram_encoder_fit(gram_context *g, const gram_table *table, const cha
     }
     if (status == GRAM_OK && e->columns == 0)
         status = gram_fail(g, GRAM_INVALID_ARGUMENT,
-                           "table has no column to learn from, expected one besides the target");
+                           "table has no column to learn from, expected at least one besides the "
+                           "target");
     if (status == GRAM_OK)
         *out = e;
     else
@@ -576,13 +577,13 @@ static const char *flaw(const struct gram_encoded_column *c, int64_t categories,
     if (!*c->name)
         return "has no name";
     if (categories < -1 || categories > left)
-        return "has a wrong number of categories";
+        return "has the wrong number of categories";
     if (missing != 0 && missing != 1)
-        return "is neither with nor without missing values";
+        return "does not say whether it has missing values";
     if (other != 0 && (other != 1 || categories < 1))
-        return "is neither with nor without other categories";
+        return "does not say whether it has other categories";
     if (categories >= 0 && categories + missing + other < 2 && missing)
-        return "has missing values alone";
+        return "has only missing values";
     if (!isfinite(c->shift) || !isfinite(c->scale) || !isfinite(c->fill) || c->scale < 0)
         return "has a scale that is negative or not finite";
     return NULL;

@@ -89,7 +89,7 @@ static gram_status differs(gram_context *g, const struct gram_common *common, in
     if (common->index >= 0)
         snprintf(name, sizeof name, "%s of factors[%d]", common->name, common->index);
     return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                     "the ranks disagree: %s is %lld on one of them and %lld on another", name,
+                     "the ranks disagree: %s is %lld on one rank and %lld on another", name,
                      (long long)least, (long long)most);
 }
 

@@ -22,8 +22,8 @@ static gram_status check_gpu(gram_context *g, const gram_context *of, const char
 {
     if (of->options.device.type == GRAM_CUDA)
         return GRAM_OK;
-    return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is a context of the CPU, expected one of a GPU",
-                     name);
+    return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                     "%s is a context on the CPU, expected a context on a GPU", name);
 }
 
 gram_status gram_nccl_id(gram_context *g, void *id, size_t bytes)
@@ -72,7 +72,7 @@ gram_status gram_communicator_create_nccl(gram_context *g, const void *id, size_
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is NULL");
     *out = NULL;
     if (!id)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "id is NULL, expected one of gram_nccl_id");
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "id is NULL, expected an id of gram_nccl_id");
     if (bytes != GRAM_NCCL_ID_BYTES)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "bytes is %zu, expected %d", bytes,
                          (int)GRAM_NCCL_ID_BYTES);
@@ -133,8 +133,8 @@ static gram_status check_contexts(gram_context *const *contexts, int count)
         for (int j = 0; j < i; j++)
             if (contexts[j]->options.device.index == contexts[i]->options.device.index)
                 return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                                 "contexts[%d] and contexts[%d] are both of CUDA device %d, "
-                                 "expected one per device",
+                                 "contexts[%d] and contexts[%d] are both on CUDA device %d, "
+                                 "expected one context per device",
                                  j, i, (int)contexts[i]->options.device.index);
     }
     return GRAM_OK;

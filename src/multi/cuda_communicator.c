@@ -80,14 +80,14 @@ static gram_status check(gram_context *g, const struct nccl_state *state, int re
 {
     if (result == NCCL_SUCCESS)
         return GRAM_OK;
-    return gram_fail(g, GRAM_DEVICE_FAILED, "%s gives error %d, %s", what, result,
+    return gram_fail(g, GRAM_DEVICE_FAILED, "%s failed with error %d, %s", what, result,
                      state->call->error_string(result));
 }
 
 static gram_status gone(gram_context *g)
 {
     return gram_fail(g, GRAM_DEVICE_FAILED,
-                     "the communicator was given up after a failure, expected a new one");
+                     "the communicator cannot be used after a failure, expected a new one");
 }
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
@@ -100,7 +100,8 @@ static gram_status wait_more(gram_context *g, const struct nccl_state *state, in
 
     if ((double)passed * 1e-9 > state->timeout)
         return gram_fail(g, GRAM_DEVICE_FAILED,
-                         "the other ranks have not come within %g s (timeout)", state->timeout);
+                         "the other ranks did not make the call within %g s, which is the timeout",
+                         state->timeout);
     if (passed < BRIEFLY)
         (void)sched_yield();
     else

@@ -94,11 +94,10 @@ static gram_status begin_world(gram_context *g)
         return GRAM_OK;
     if (MPI_Finalized(&over) != MPI_SUCCESS || over)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "MPI is over, expected a call before "
-                         "MPI_Finalize");
+                         "MPI has ended, expected a call before MPI_Finalize");
     TRY(check(g, MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread"));
     if (at_exit() != 0)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot note that MPI is to be ended");
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot register the function that ends MPI");
     return GRAM_OK;
 }
 
@@ -116,13 +115,13 @@ static gram_status find_comm(gram_context *g, const struct gram_mpi_ranks *ranks
     }
     if (ranks->kind == GRAM_MPI_COMM && ranks->bytes != sizeof(MPI_Comm))
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "bytes is %zu, expected %zu: the size of an MPI_Comm of the MPI that "
-                         "libgram_mpi.so was built with",
+                         "bytes is %zu, expected %zu, the size of an MPI_Comm of the MPI with "
+                         "which libgram_mpi.so was built",
                          ranks->bytes, sizeof(MPI_Comm));
     if (!running())
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "MPI is not running, expected a call between MPI_Init and MPI_Finalize, "
-                         "of the MPI that libgram_mpi.so was built with");
+                         "MPI is not initialised, expected a call between MPI_Init and "
+                         "MPI_Finalize of the MPI with which libgram_mpi.so was built");
     *out = ranks->kind == GRAM_MPI_FORTRAN ? MPI_Comm_f2c((MPI_Fint)ranks->fortran)
                                            : *(const MPI_Comm *)ranks->comm;
     if (*out == MPI_COMM_NULL)
@@ -207,7 +206,7 @@ static gram_status take_memory(gram_context *g, gram_communicator *c, MPI_Comm c
     if (status == GRAM_OK)
         status = check(g, error, "MPI_Allreduce");
     if (status == GRAM_OK && failed)
-        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "another rank cannot allocate its state");
+        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "another rank could not allocate its state");
     if (status == GRAM_OK) {
         state->comm = copy;
         c->state = state;

@@ -490,8 +490,8 @@ static gram_status check_sides(gram_context *g, const gram_optimizer *o, size_t 
     for (int64_t i = 0; i < o->blocks; i++)
         if (o->block[i].order == 2 && !gram_blas_fits(o->block[i].size[0], o->block[i].size[1], 0))
             return gram_fail(g, GRAM_UNSUPPORTED,
-                             "parameters[%lld] is a matrix of %lld by %lld, BLAS takes sides of at "
-                             "most %d",
+                             "parameters[%lld] is a matrix of %lld by %lld, but BLAS takes sizes "
+                             "of at most %d",
                              (long long)o->block[i].parameter, (long long)o->block[i].size[0],
                              (long long)o->block[i].size[1], INT_MAX);
     return GRAM_OK;

@@ -108,7 +108,8 @@ static gram_status take_batch(gram_context *g, const gram_optimizer *o, const st
 
     if (!gram_blas_fits(n, b->count / n, n) || n > INT64_C(1) << 24)
         return gram_fail(g, GRAM_UNSUPPORTED,
-                         "parameters[%lld] has a block of %lld by %lld, more than BLAS can count",
+                         "parameters[%lld] has a block of %lld by %lld, which is more than BLAS "
+                         "can count",
                          (long long)b->parameter, (long long)n, (long long)(b->count / n));
     batch->count = capacity(g, all, n, work);
     op = gram_optimizer_power(o, b, n, work, batch->count);

@@ -303,12 +303,12 @@ static gram_status check_sides(gram_context *g, const struct gram_optimizer_bloc
         struct cpu_mode mode = cpu_mode_of(b->size, b->order, k);
         if (b->factor[k].n > EIGH_ORDER)
             return gram_fail(g, GRAM_UNSUPPORTED,
-                             "parameters[%lld] has a side of %lld, a basis takes at most %d: "
-                             "options.block leaves longer sides without one",
+                             "parameters[%lld] has a side of %lld, but a basis takes at most %d; "
+                             "with a smaller options.block, longer sides have no basis",
                              (long long)b->parameter, (long long)b->factor[k].n, EIGH_ORDER);
         if (b->factor[k].dtype && !gram_blas_fits(mode.before, mode.n, mode.after))
             return gram_fail(g, GRAM_UNSUPPORTED,
-                             "parameters[%lld] has %lld elements, of which BLAS counts at most %d",
+                             "parameters[%lld] has %lld elements, but BLAS counts at most %d",
                              (long long)b->parameter, (long long)b->count, INT_MAX);
     }
     return GRAM_OK;

@@ -551,17 +551,19 @@ static gram_status check_capture(struct cuda_optimizer_job *job)
     TRY(gram_cuda_capturing(g, &job->step.capturing));
     if (job->step.capturing && job->step.op->asked)
         return gram_fail(g, GRAM_UNSUPPORTED,
-                         "report is given, expected NULL: a graph cannot wait for it");
+                         "report is given, expected NULL, because a captured graph cannot wait "
+                         "for it");
     if (job->step.capturing && job->step.o->options.not_finite == GRAM_NOT_FINITE_FAIL)
         return gram_fail(g, GRAM_UNSUPPORTED,
-                         "options.not_finite is GRAM_NOT_FINITE_FAIL, for which a graph cannot "
-                         "wait: expected GRAM_NOT_FINITE_SKIP");
+                         "options.not_finite is GRAM_NOT_FINITE_FAIL, expected "
+                         "GRAM_NOT_FINITE_SKIP, because a captured graph cannot wait for the "
+                         "answer");
     for (int64_t i = 0; job->step.capturing && i < job->step.o->parameters; i++)
         if (job->step.o->options.method == GRAM_SOAP && job->step.op->gradients[i] &&
             job->step.o->steps[i] == 0)
             return gram_fail(g, GRAM_UNSUPPORTED,
-                             "parameters[%lld] has not been stepped yet: its first step makes the "
-                             "bases, which a graph would make again and again",
+                             "parameters[%lld] has done no step yet; its first step computes the "
+                             "bases, which a captured graph would compute in every step",
                              (long long)i);
     return GRAM_OK;
 }

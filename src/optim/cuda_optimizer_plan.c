@@ -135,8 +135,8 @@ static gram_status make_kinds(gram_context *g, const gram_optimizer *o, struct c
             if (b->size[k] > INT32_MAX || b->count / b->size[k] > INT32_MAX ||
                 b->count > INT64_MAX / 256)
                 return gram_fail(g, GRAM_UNSUPPORTED,
-                                 "parameters[%lld] has a block of %lld by %lld, more than cuBLAS "
-                                 "can count",
+                                 "parameters[%lld] has a block of %lld by %lld, which is more "
+                                 "than cuBLAS can count",
                                  (long long)b->parameter, (long long)b->size[k],
                                  (long long)(b->count / b->size[k]));
     }

@@ -59,8 +59,8 @@ static gram_status check_bounds(gram_context *g, const struct bound *bounds, int
             continue;
         if (b->most == INFINITY)
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                             "options.%s is %g, expected at least %g and finite", b->name, b->value,
-                             b->least);
+                             "options.%s is %g, expected a finite number of at least %g", b->name,
+                             b->value, b->least);
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.%s is %g, expected %g to %s%g", b->name,
                          b->value, b->least, b->open ? "less than " : "", b->most);
     }
@@ -192,13 +192,13 @@ static gram_status check_tensor(gram_context *g, const struct gram_optimizer_par
                          gram_dtype_name(t->dtype));
     if (t->ndim != p->ndim)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "%s has %d dimensions, the optimizer was created with %d", name,
+                         "%s has %d dimensions, but the optimizer was created with %d", name,
                          (int)t->ndim, p->ndim);
     for (int i = 0; i < p->ndim; i++)
         if (t->shape[i] != p->shape[i])
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                             "%s has size %lld in dimension %d, the optimizer was created with "
-                             "%lld",
+                             "%s has size %lld in dimension %d, but the optimizer was created "
+                             "with %lld",
                              name, (long long)t->shape[i], i, (long long)p->shape[i]);
     if (r->written)
         TRY(gram_view_of(g, &batch, name, t, 0, GRAM_WRITE, &view));
@@ -283,11 +283,11 @@ gram_status gram_optimizer_check_call(gram_context *g, const gram_optimizer *o)
     if (!o)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "the optimizer is NULL");
     if (!g->backend->optimizer_step)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer it", g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     if (o->owner ? o->owner != g : g->backend->optimizer_open != NULL)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "the optimizer belongs to another context: one with state on a GPU is of "
-                         "the context that made it");
+                         "the optimizer belongs to another context: an optimizer with state on a "
+                         "GPU can be used only with the context that created it");
     return GRAM_OK;
 }
 
@@ -296,8 +296,8 @@ static gram_status check_failures(gram_context *g, const gram_optimizer *o)
     for (int64_t i = 0; i < o->blocks; i++)
         if (o->failures[i] > o->options.failures)
             return gram_fail(g, GRAM_NUMERICAL,
-                             "block %lld of parameters[%lld] could not take a root %lld times in a "
-                             "row, options.failures is %d",
+                             "the root of block %lld of parameters[%lld] has failed %lld times in "
+                             "a row, but options.failures is %d",
                              (long long)o->block[i].number, (long long)o->block[i].parameter,
                              (long long)o->failures[i], o->options.failures);
     return GRAM_OK;
@@ -356,8 +356,8 @@ gram_status gram_optimizer_step(gram_context *g, gram_optimizer *o, gram_tensor 
     TRY(gram_optimizer_check_call(g, o));
     if (o->options.ranks > 1)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.ranks is %lld: add the directions of all ranks up "
-                         "(gram_optimizer_direction) and apply their sum",
+                         "options.ranks is %lld, so a step needs all ranks: add up the directions "
+                         "of gram_optimizer_direction, and apply the sum",
                          (long long)o->options.ranks);
     return run(g, &op, report);
 }
@@ -407,7 +407,8 @@ static gram_status check_fixed(gram_context *g, const gram_optimizer_options *wa
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         if (!fixed[i].same)
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                             "options.%s cannot change: it decides what state there is",
+                             "options.%s cannot change, because it determines what the state "
+                             "consists of",
                              fixed[i].name);
     return GRAM_OK;
 }

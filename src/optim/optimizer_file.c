@@ -218,7 +218,8 @@ static gram_status check_numbers(gram_context *g, const struct gram_model_file *
     for (int64_t i = 0; i < count; i++) {
         double value = number_at(a, i);
         if (!isfinite(value) || (positive && value < 0))
-            return gram_model_bad(g, file, "array \"%s\" holds %g", a->name, value);
+            return gram_model_bad(g, file, "array \"%s\" holds %g, which is not valid", a->name,
+                                  value);
     }
     return GRAM_OK;
 }
@@ -242,7 +243,7 @@ static gram_status check_steps(gram_context *g, const gram_optimizer *o,
     TRY(gram_model_need_vector(g, file, "step", GRAM_I64, 1, &step, NULL));
     TRY(gram_model_need_vector(g, file, "steps", GRAM_I64, o->parameters, &steps, NULL));
     if (*(const int64_t *)step > most_steps)
-        return gram_model_bad(g, file, "it has done %lld steps, more than there can be",
+        return gram_model_bad(g, file, "it has done %lld steps, which is more than possible",
                               (long long)*(const int64_t *)step);
     for (int64_t i = 0; i < o->parameters; i++)
         if (((const int64_t *)steps)[i] > *(const int64_t *)step)

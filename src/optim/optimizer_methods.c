@@ -15,14 +15,14 @@ static gram_status check_averages(gram_context *g, const gram_optimizer_options 
                                   const char *method)
 {
     if (o->beta2 == 1)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.beta2 is 1, expected less with %s",
-                         method);
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.beta2 is 1, expected less than 1 with %s", method);
     if (o->graft != GRAM_GRAFT_NONE)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.graft is %d, %s takes GRAM_GRAFT_NONE only", (int)o->graft,
+                         "options.graft is %d, expected GRAM_GRAFT_NONE with %s", (int)o->graft,
                          method);
     if (o->statistics != 1)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.statistics is %lld, %s takes 1 only",
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.statistics is %lld, expected 1 with %s",
                          (long long)o->statistics, method);
     return GRAM_OK;
 }
@@ -79,7 +79,7 @@ static gram_status shampoo_check(gram_context *g, const gram_optimizer_options *
 
     if (o->root == GRAM_POWER_MINIMAX && o->epsilon == 0)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.epsilon is 0, expected more with GRAM_POWER_MINIMAX");
+                         "options.epsilon is 0, expected more than 0 with GRAM_POWER_MINIMAX");
     if (o->exponent == 0 || as_fraction(o->exponent, &numerator, &denominator))
         return GRAM_OK;
     return gram_fail(g, GRAM_INVALID_ARGUMENT,
@@ -101,8 +101,8 @@ static gram_status shampoo_describe(gram_context *g, const gram_optimizer *o,
     if (options->root == GRAM_POWER_NEWTON_SCHULZ &&
         (b->denominator == 1 || b->denominator & (b->denominator - 1)))
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "parameters[%lld] has roots of degree %d, GRAM_POWER_NEWTON_SCHULZ takes "
-                         "powers of 2 only: set options.root or options.exponent",
+                         "parameters[%lld] has roots of degree %d, but GRAM_POWER_NEWTON_SCHULZ "
+                         "takes only powers of 2: set options.root or options.exponent",
                          (long long)b->parameter, b->denominator);
     for (int k = 0; k < b->order; k++) {
         b->factor[k] = symmetric(o, statistics, b->size[k]);
@@ -136,7 +136,7 @@ static gram_status soap_check(gram_context *g, const gram_optimizer_options *o)
 {
     if (o->shampoo_beta == 1)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.shampoo_beta is 1, expected less with GRAM_SOAP");
+                         "options.shampoo_beta is 1, expected less than 1 with GRAM_SOAP");
     return check_averages(g, o, "GRAM_SOAP");
 }
 

@@ -177,7 +177,8 @@ static gram_status allocate(gram_context *g, size_t count, size_t size, void *ou
     if (!__builtin_mul_overflow(count, size, &bytes))
         memory = gram_alloc(g, bytes);
     if (!memory)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu times %zu bytes", count, size);
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu elements of %zu bytes", count,
+                         size);
     memset(memory, 0, bytes);
     memcpy(out, &memory, sizeof memory);
     return GRAM_OK;
@@ -207,8 +208,8 @@ static gram_status describe_parameter(gram_context *g, const gram_optimizer *o, 
             (t->shape[i] && __builtin_mul_overflow(bytes, t->shape[i], &bytes)) ||
             bytes > INT64_MAX / (int64_t)sizeof(double))
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                             "parameters[%lld] has size %lld in dimension %d: negative, or too "
-                             "large together with the others",
+                             "parameters[%lld] has size %lld in dimension %d, which is negative, "
+                             "or too large together with the other sizes",
                              (long long)index, (long long)t->shape[i], i);
         p->count *= t->shape[i];
     }
@@ -396,11 +397,11 @@ gram_status gram_optimizer_create(gram_context *g, const gram_optimizer_options 
     *out = NULL;
     if (count < 0 || count > INT64_MAX / 1024 || (count > 0 && !parameters))
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "count is %lld and parameters is %s, expected a list of so many",
+                         "count is %lld and parameters is %s, expected a list of that many tensors",
                          (long long)count, parameters ? "given" : "NULL");
     TRY(gram_optimizer_take_options(g, options, &taken));
     if (!g->backend->optimizer_step)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer it", g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     TRY(allocate(g, 1, sizeof *o, &o));
     o->memory = g->options;
     o->options = taken;

@@ -10,7 +10,7 @@ static gram_status check_shape(gram_context *g, const struct gram_agop_op *op)
     long long n = (long long)op->d.rows;
 
     if (op->diagonal && op->out.cols != n)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out has %lld elements, expected %lld",
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out has %lld elements per item, expected %lld",
                          (long long)op->out.cols, n);
     if (!op->diagonal && (op->out.rows != n || op->out.cols != n))
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is %lld by %lld, expected %lld by %lld",
@@ -46,7 +46,7 @@ static gram_status describe(gram_context *g, const struct gram_grad_inputs *in,
     TRY(check_shape(g, op));
     TRY(gram_grad_check_out(g, in, out));
     if (!g->backend->agop)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no agop", g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
 }
 

@@ -84,7 +84,7 @@ static gram_status describe(gram_context *g, const struct gram_pair *pair, gram_
     TRY(gram_hyper_of(g, &op->batch, "p", p, &op->p));
     TRY(gram_hyper_check(g, &op->batch, "p", &op->p, 0, INFINITY, false));
     if (!g->backend->cdist)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no cdist", g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
 }
 

@@ -20,7 +20,7 @@ static gram_status check_dtypes(gram_context *g, const struct gram_grad_inputs *
     TRY(gram_check_real(g, "a", in->a));
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         if (inputs[i].t->dtype != in->a->dtype)
-            return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has dtype %s but a has %s",
+            return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has dtype %s, expected that of a, %s",
                              inputs[i].name, gram_dtype_name(inputs[i].t->dtype),
                              gram_dtype_name(in->a->dtype));
     return GRAM_OK;
@@ -78,7 +78,7 @@ gram_status gram_grad_check_out(gram_context *g, const struct gram_grad_inputs *
                                 const gram_tensor *out)
 {
     if (out->dtype != in->a->dtype)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out has dtype %s but a has %s",
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out has dtype %s, expected that of a, %s",
                          gram_dtype_name(out->dtype), gram_dtype_name(in->a->dtype));
     TRY(gram_check_apart(g, "out", out, "a", in->a));
     TRY(gram_check_apart(g, "out", out, "b", in->b));
@@ -101,7 +101,7 @@ static gram_status describe(gram_context *g, const struct gram_grad_inputs *in,
             (long long)op->c.rows, (long long)op->d.rows, (long long)op->d.cols);
     TRY(gram_grad_check_out(g, in, out));
     if (!g->backend->cdist_grad)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no cdist_grad", g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
 }
 

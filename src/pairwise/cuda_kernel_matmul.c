@@ -206,7 +206,8 @@ gram_status cuda_kernel_matmul(gram_context *g, const struct gram_kernel_matmul_
     if (is_empty(op))
         return GRAM_OK;
     if (op->v.rows > INT32_MAX || op->out.rows > INT32_MAX || op->out.cols > INT32_MAX)
-        return gram_fail(g, GRAM_UNSUPPORTED, "v is %lld by %lld, cuBLAS takes at most %d",
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "v is %lld by %lld, but cuBLAS takes sizes of at most %d",
                          (long long)op->v.rows, (long long)op->v.cols, INT32_MAX);
     kernel.out = op->out;
     TRY(cuda_cdist_check(g, &kernel));

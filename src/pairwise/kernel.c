@@ -120,10 +120,12 @@ static gram_status check_choices(gram_context *g, const gram_kernel_options *o)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.output is GRAM_WEIGHT, which GRAM_COSINE does not have");
     if (o->row_offset < -FARTHEST || o->row_offset > FARTHEST)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.row_offset is %lld, expected +-2^61",
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.row_offset is %lld, expected -2^61 to 2^61",
                          (long long)o->row_offset);
     if (o->column_offset < -FARTHEST || o->column_offset > FARTHEST)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.column_offset is %lld, expected +-2^61",
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.column_offset is %lld, expected -2^61 to 2^61",
                          (long long)o->column_offset);
     return GRAM_OK;
 }
@@ -134,8 +136,8 @@ static gram_status check_expression(gram_context *g, const gram_kernel_options *
     if (o->function != GRAM_EXPRESSION) {
         if (o->expression || o->parameters || o->parameter_count)
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                             "options.function is %d, expected GRAM_EXPRESSION with an expression "
-                             "or parameters",
+                             "options.function is %d, expected GRAM_EXPRESSION, because an "
+                             "expression or parameters are given",
                              (int)o->function);
         if (o->output == GRAM_PARAMETER_DERIVATIVE)
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
@@ -161,7 +163,8 @@ static gram_status check_expression(gram_context *g, const gram_kernel_options *
     if (o->output == GRAM_PARAMETER_DERIVATIVE &&
         (o->derivative < 0 || o->derivative >= o->parameter_count))
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.derivative is %lld, expected one of %lld parameters, from 0",
+                         "options.derivative is %lld, expected the index of one of the %lld "
+                         "parameters",
                          (long long)o->derivative, (long long)o->parameter_count);
     return GRAM_OK;
 }
@@ -208,7 +211,7 @@ gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,
     if (o.function == GRAM_EXPRESSION)
         TRY(compile(g, &o, o.output == GRAM_WEIGHT || pair->derivative, expression, op));
     if (!g->backend->cdist)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no kernels", g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
 }
 

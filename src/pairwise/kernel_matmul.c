@@ -39,7 +39,8 @@ static gram_status check_shapes(gram_context *g, const struct gram_kernel_matmul
                          (long long)op->out.rows, (long long)op->out.cols, (long long)k->x.rows,
                          (long long)op->v.cols);
     if (!gram_blas_fits(op->v.cols, 0, 0))
-        return gram_fail(g, GRAM_UNSUPPORTED, "v has %lld columns, more than BLAS can take",
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "v has %lld columns, which is more than BLAS can count",
                          (long long)op->v.cols);
     return GRAM_OK;
 }
@@ -64,7 +65,7 @@ static gram_status describe(gram_context *g, const struct matmul_args *args,
         TRY(gram_check_apart(g, "out", args->out, "y", args->y));
     TRY(gram_check_apart(g, "out", args->out, "v", args->v));
     if (!g->backend->kernel_matmul)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no kernel_matmul", g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
 }
 

@@ -153,11 +153,11 @@ static gram_status describe(gram_context *g, const struct vjp_args *args,
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "grads is NULL");
     if (args->grads->bandwidth && op->kernel.function == GRAM_EXPRESSION)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "grads.bandwidth is given, expected NULL: GRAM_EXPRESSION has no "
+                         "grads.bandwidth is given, expected NULL, because GRAM_EXPRESSION has no "
                          "bandwidth");
     TRY(view_outputs(g, &whole, op));
     if (!g->backend->kernel_vjp)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no kernel_vjp", g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
 }
 

@@ -41,7 +41,7 @@ static gram_status describe(gram_context *g, const gram_tensor *x, gram_scalar p
     if (op->rows > op->x.rows)
         op->rows = op->x.rows;
     if (!g->backend->median)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no median_distance", g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
 }
 

@@ -102,7 +102,7 @@ def test_solve_extras(tmp_path):
     for arguments, status, words in (
         ("--jitter 1,x", USAGE, "--jitter 1,x: expected at most"),
         ("--jitter 1,0.5", BAD_DATA, "options.jitter[1] is 0.5"),
-        ("-m lu --jitter 1", BAD_DATA, "it is Cholesky's"),
+        ("-m lu --jitter 1", BAD_DATA, "only Cholesky has it"),
         ("--refine --dtype f32", BAD_DATA, "expected f64 for options.refine"),
         ("--jitter 0,1e-9 --report y.csv", FAILURE, "matrix 1 of the batch is not positive"),
     ):

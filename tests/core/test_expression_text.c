@@ -240,7 +240,8 @@ static void options(struct harness *h)
     o = options_of("s");
     o.function = GRAM_LAPLACE;
     refuses(h, &o, GRAM_INVALID_ARGUMENT,
-            "options.function is 1, expected GRAM_EXPRESSION with an expression or parameters");
+            "options.function is 1, expected GRAM_EXPRESSION, because an expression or parameters "
+            "are given");
     o = options_of("s");
     o.parameter_count = 9;
     refuses(h, &o, GRAM_INVALID_ARGUMENT, "options.parameter_count is 9, expected 0 to 8");
@@ -260,7 +261,7 @@ static void options(struct harness *h)
     o = options_of("s");
     o.output = GRAM_PARAMETER_DERIVATIVE;
     refuses(h, &o, GRAM_INVALID_ARGUMENT,
-            "options.derivative is 0, expected one of 0 parameters, from 0");
+            "options.derivative is 0, expected the index of one of the 0 parameters");
     o.function = GRAM_LAPLACE;
     o.expression = NULL;
     refuses(h, &o, GRAM_INVALID_ARGUMENT,

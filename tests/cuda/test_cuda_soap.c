@@ -232,7 +232,7 @@ static void graphs(struct harness *h)
         soap_pair_draw(&p);
         CHECK(h, soap_pair_send(&p) && !device_replay(stream, 1, body, &p.gpu),
               "a graph of a first step");
-        CHECK(h, strstr(gram_message(p.gpu.g), "has not been stepped"), "%s",
+        CHECK(h, strstr(gram_message(p.gpu.g), "has done no step yet"), "%s",
               gram_message(p.gpu.g));
         for (int step = 0; step < 3; step++) {
             soap_pair_draw(&p);

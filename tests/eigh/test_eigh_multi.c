@@ -239,7 +239,7 @@ static void what_is_refused(struct harness *h)
         return;
     if (multi_fill(h, &d, &p)) {
         d.group.force = 0;
-        refused(h, &d, &p, GRAM_UNSUPPORTED, "one device can hold it");
+        refused(h, &d, &p, GRAM_UNSUPPORTED, "one device can hold the matrix");
         d.group.force = 1;
         p.options.driver = GRAM_EIGH_DRIVER_JACOBI;
         refused(h, &d, &p, GRAM_UNSUPPORTED, "options.driver is 2");

@@ -160,7 +160,7 @@ static void what_is_refused(struct harness *h)
           gram_message(h->g));
     CHECK(h,
           gram_kron_matmul_replace(of_eigh, &p.tx, NULL, NULL) == GRAM_INVALID_ARGUMENT &&
-              strstr(gram_message(h->g), "another call"),
+              strstr(gram_message(h->g), "another function"),
           "%s", gram_message(h->g));
     gram_plan_destroy(of_eigh);
 }

@@ -316,15 +316,15 @@ static const struct refusal refusals[] = {
     {          nan_scale, GRAM_INVALID_ARGUMENT,                          "options.scale is nan"},
     {             a_norm,      GRAM_UNSUPPORTED,                          "layers[0] has kind 3"},
     {         no_outputs, GRAM_INVALID_ARGUMENT,                               "outputs[0] is 0"},
-    {         odd_groups, GRAM_INVALID_ARGUMENT,                       "groups that divide both"},
+    {         odd_groups, GRAM_INVALID_ARGUMENT,                      "groups that divides both"},
     {embedding_with_bias, GRAM_INVALID_ARGUMENT,                      "an embedding with a bias"},
     {            index_1, GRAM_INVALID_ARGUMENT, "gram_kfac_update: index is 1, expected 0 to 0"},
-    {        wide_weight, GRAM_INVALID_ARGUMENT,                  "weights[0] has not the shape"},
+    {        wide_weight, GRAM_INVALID_ARGUMENT,            "weights[0] does not have the shape"},
     {       whole_weight, GRAM_INVALID_ARGUMENT,                      "weights[0] has dtype i32"},
     {    repeated_output, GRAM_INVALID_ARGUMENT,        "to_weights[0] has strides that put two"},
     {       bias_of_none, GRAM_INVALID_ARGUMENT,                         "the layer has no bias"},
     {      infinite_rate, GRAM_INVALID_ARGUMENT,                          "learning_rate is inf"},
-    {        wide_factor, GRAM_INVALID_ARGUMENT,                    "a_factor has not the shape"},
+    {        wide_factor, GRAM_INVALID_ARGUMENT,              "a_factor does not have the shape"},
 };
 
 static void bad_calls_are_refused(struct harness *h)

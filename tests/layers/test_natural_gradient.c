@@ -192,12 +192,12 @@ static void a_nan(struct call *c)
 }
 
 static const struct refusal refusals[] = {
-    {    long_v, GRAM_INVALID_ARGUMENT, "gram_natural_gradient: v has 4 elements, expected 3"},
-    {     f32_v, GRAM_INVALID_ARGUMENT,                       "v has dtype f32, expected f64"},
-    { short_out, GRAM_INVALID_ARGUMENT,                      "out has 2 elements, expected 3"},
-    {  out_in_j, GRAM_INVALID_ARGUMENT,                              "out overlaps gradients"},
-    {no_damping, GRAM_INVALID_ARGUMENT,                  "damping is 0, expected more than 0"},
-    {     a_nan,        GRAM_NUMERICAL,                               "not positive definite"},
+    {    long_v, GRAM_INVALID_ARGUMENT, "gram_natural_gradient: v has 4 elements per item, expected 3"},
+    {     f32_v, GRAM_INVALID_ARGUMENT,                                "v has dtype f32, expected f64"},
+    { short_out, GRAM_INVALID_ARGUMENT,                      "out has 2 elements per item, expected 3"},
+    {  out_in_j, GRAM_INVALID_ARGUMENT,                                       "out overlaps gradients"},
+    {no_damping, GRAM_INVALID_ARGUMENT,                           "damping is 0, expected more than 0"},
+    {     a_nan,        GRAM_NUMERICAL,                                        "not positive definite"},
 };
 
 static void bad_calls_are_refused(struct harness *h)

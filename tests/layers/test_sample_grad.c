@@ -240,8 +240,8 @@ static const struct refusal refusals[] = {
     {            nan_scale, GRAM_INVALID_ARGUMENT,                               "options.scale is nan"},
     {           bad_method, GRAM_INVALID_ARGUMENT,                                "options.method is 7"},
     {             bad_size, GRAM_INVALID_ARGUMENT,                                  "options.size is 4"},
-    {clip_and_coefficients, GRAM_INVALID_ARGUMENT,                               "expected one of them"},
-    {   three_coefficients, GRAM_INVALID_ARGUMENT,         "options.coefficients has not the shape (2)"},
+    {clip_and_coefficients, GRAM_INVALID_ARGUMENT,                       "expected at most one of them"},
+    {   three_coefficients, GRAM_INVALID_ARGUMENT,   "options.coefficients does not have the shape (2)"},
     { infinite_coefficient, GRAM_INVALID_ARGUMENT,                     "options.coefficients[1] is inf"},
     {         four_spatial, GRAM_INVALID_ARGUMENT,                                 "layer.spatial is 4"},
     {            no_kernel, GRAM_INVALID_ARGUMENT,                                  "layer.kernel is 0"},
@@ -309,7 +309,7 @@ static const struct refusal factor_refusals[] = {
     {     infinite_scale, GRAM_INVALID_ARGUMENT,                             "options.scale is inf"},
     {       small_factor, GRAM_INVALID_ARGUMENT, "b_factor has batch shape (3, 4), expected (4, 4)"},
     {factor_in_gradients, GRAM_INVALID_ARGUMENT,                      "b_factor overlaps gradients"},
-    {       no_gradients, GRAM_INVALID_ARGUMENT,        "gradients is NULL, but b_factor is wanted"},
+    {       no_gradients, GRAM_INVALID_ARGUMENT,         "gradients is NULL, but b_factor is given"},
     {    other_positions, GRAM_INVALID_ARGUMENT,  "gradients has size 2 in dimension 1, expected 3"},
 };
 

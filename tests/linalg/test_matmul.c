@@ -344,8 +344,8 @@ static const struct {
     {   SYRK,                           {nan_alpha, GRAM_INVALID_ARGUMENT, "options.alpha is nan"}},
     {   SYRK,                         {beta_above_1, GRAM_INVALID_ARGUMENT, "options.beta is 1.5"}},
     {   SYRK,                          {batch_of_beta, GRAM_INVALID_ARGUMENT, "l has batch shape"}},
-    {   SYRK,               {packed_matrix, GRAM_INVALID_ARGUMENT, "l has 3 elements, expected 6"}},
-    {   SYRK,              {short_triangle, GRAM_INVALID_ARGUMENT, "l has 5 elements, expected 6"}},
+    {   SYRK,      {packed_matrix, GRAM_INVALID_ARGUMENT, "l has 3 elements per item, expected 6"}},
+    {   SYRK,     {short_triangle, GRAM_INVALID_ARGUMENT, "l has 5 elements per item, expected 6"}},
     {   SYRK,                {f32_info, GRAM_INVALID_ARGUMENT, "info has dtype f32, expected i32"}},
     {   SYRK,                                {info_in_x, GRAM_INVALID_ARGUMENT, "info overlaps x"}},
 };

@@ -171,13 +171,13 @@ static const struct refusal refusals[] = {
     {                  bad_size, GRAM_INVALID_ARGUMENT,                  "options.size is 4"},
     {factor_without_unit_stride, GRAM_INVALID_ARGUMENT, "options.factor has strides 2 and 7"},
     {           factor_across_a, GRAM_INVALID_ARGUMENT,          "options.factor overlaps a"},
-    {       factored_and_factor, GRAM_INVALID_ARGUMENT,        "options.factor must be NULL"},
+    {       factored_and_factor, GRAM_INVALID_ARGUMENT,   "options.factor is another tensor"},
     {       pivots_for_cholesky, GRAM_INVALID_ARGUMENT,            "options.pivots is given"},
     {     factor_without_pivots, GRAM_INVALID_ARGUMENT,             "options.pivots is NULL"},
     {   factored_without_pivots, GRAM_INVALID_ARGUMENT,             "options.pivots is NULL"},
     {          pivots_of_floats, GRAM_INVALID_ARGUMENT,       "options.pivots has dtype f32"},
     {                few_pivots, GRAM_INVALID_ARGUMENT,      "options.pivots has 2 elements"},
-    {               wild_pivots, GRAM_INVALID_ARGUMENT,        "options.pivots holds 4 at 1"},
+    {               wild_pivots, GRAM_INVALID_ARGUMENT,  "options.pivots holds 4 at index 1"},
     {               info_of_two, GRAM_INVALID_ARGUMENT,           "info has batch shape (2)"},
     {            info_of_floats, GRAM_INVALID_ARGUMENT,                 "info has dtype f32"},
     {       batches_that_differ, GRAM_INVALID_ARGUMENT, "x has batch shape (), expected (2)"},
@@ -201,7 +201,7 @@ static void check_refusals(struct harness *h)
 static void check_breakdowns(struct harness *h)
 {
     static const struct refusal breakdowns[] = {
-        {not_definite, GRAM_NUMERICAL, "leading minor of order 2 in item 0"},
+        {not_definite, GRAM_NUMERICAL, "leading minor of order 2 of item 0"},
         {    singular, GRAM_NUMERICAL,   "U[2, 2] of item 0 is zero or NaN"},
     };
     struct call c;

@@ -89,7 +89,8 @@ static void check_refusals(struct harness *h)
     for (int i = 0; i < 50; i++)
         missing[i] = NAN;
     o.q = 1.5, o.p = 1;
-    expect_refusal(h, table_of(&s), &s.number, &o, "options.q is 1.5, expected at most p = 1");
+    expect_refusal(h, table_of(&s), &s.number, &o,
+                   "options.q is 1.5, expected at most p, which is 1");
     o.q = 0, o.p = 3;
     expect_refusal(h, table_of(&s), &s.number, &o, "options.p is 3");
     o.p = 0, o.regularization = -1;

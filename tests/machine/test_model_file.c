@@ -254,7 +254,7 @@ static void check_damage(struct harness *h)
     }
     h->where = "length";
     for (int i = 0; i < LENGTH(hostile); i++)
-        expect_refused(h, &hostile[i], 8, "should have");
+        expect_refused(h, &hostile[i], 8, "its header has");
     expect_refused(h, hostile, 7, "7 bytes");
     expect_refused(h, NULL, 0, "0 bytes");
     expect_refused(h, "\1\0\0\0\0\0\0\0{", 9, "multiple of 8");

@@ -118,7 +118,8 @@ static void a_rank_that_fails_in_the_middle_ends_all(struct harness *h)
         t.rank[0].g->backend = whole;
         if (fails_at > 0) {
             nccl_set(h, &t, &kron_parts_square, 0, GRAM_KRON_SPLIT_COLUMNS);
-            nccl_all_refuse(h, &t, GRAM_DEVICE_FAILED, "was given up", "was given up");
+            nccl_all_refuse(h, &t, GRAM_DEVICE_FAILED, "cannot be used after a failure",
+                            "cannot be used after a failure");
             nccl_disconnect(&t);
             nccl_connect(h, &t, NULL);
         }
@@ -141,7 +142,7 @@ static void a_rank_that_does_not_come_is_not_waited_for(struct harness *h)
     CHECK(h,
           gram_communicator_create_nccl(t.rank[0].g, id, sizeof id, 0, 2, &o, &c) ==
                   GRAM_DEVICE_FAILED &&
-              !c && strstr(gram_message(t.rank[0].g), "have not come within 0.3 s"),
+              !c && strstr(gram_message(t.rank[0].g), "did not make the call within 0.3 s"),
           "%s", gram_message(t.rank[0].g));
     if (t.ranks > 1) {
         nccl_disconnect(&t);
@@ -151,7 +152,7 @@ static void a_rank_that_does_not_come_is_not_waited_for(struct harness *h)
         nccl_run(&t.rank[0]);
         CHECK(h,
               t.rank[0].status == GRAM_DEVICE_FAILED &&
-                  strstr(gram_message(t.rank[0].g), "have not come within 5 s"),
+                  strstr(gram_message(t.rank[0].g), "did not make the call within 5 s"),
               "%s", gram_message(t.rank[0].g));
         nccl_drop(h, &t);
     }
@@ -169,12 +170,14 @@ static void what_nccl_reports(struct harness *h)
     g = t.rank[0].g;
     nccl_set(h, &t, &kron_parts_square, 0, GRAM_KRON_SPLIT_COLUMNS);
     CHECK(h, setenv("GRAM_FAKE_NCCL_ASYNC", "3", 1) == 0, "no memory");
-    nccl_all_refuse(h, &t, GRAM_DEVICE_FAILED, "NCCL gives error 3", "rank 0 failed with GRAM_DEV");
+    nccl_all_refuse(h, &t, GRAM_DEVICE_FAILED, "NCCL failed with error 3",
+                    "rank 0 failed with GRAM_DEV");
     unsetenv("GRAM_FAKE_NCCL_ASYNC");
     nccl_set(h, &t, &kron_parts_square, 0, GRAM_KRON_SPLIT_COLUMNS);
     CHECK(h, setenv("GRAM_FAKE_NCCL_SEND", "1", 1) == 0, "no memory");
     if (t.ranks > 1)
-        nccl_all_refuse(h, &t, GRAM_DEVICE_FAILED, "ncclRecv gives error 1, unhandled cuda error",
+        nccl_all_refuse(h, &t, GRAM_DEVICE_FAILED,
+                        "ncclRecv failed with error 1, unhandled cuda error",
                         "rank 0 failed with GRAM_DEV");
     else
         nccl_drop(h, &t);
@@ -206,7 +209,7 @@ static void bad_input_is_named(struct harness *h)
 
     nccl_begin(h, &t, 1);
     g = t.rank[0].g;
-    refused(h, h->g, gram_nccl_id(h->g, id, sizeof id), "g is a context of the CPU");
+    refused(h, h->g, gram_nccl_id(h->g, id, sizeof id), "g is a context on the CPU");
     refused(h, g, gram_nccl_id(g, NULL, sizeof id), "id is NULL");
     refused(h, g, gram_nccl_id(g, id, 64), "bytes is 64, expected 128");
     CHECK(h, gram_nccl_id(g, id, sizeof id) == GRAM_OK, "%s", gram_message(g));
@@ -215,7 +218,7 @@ static void bad_input_is_named(struct harness *h)
     refused(h, g, gram_communicator_create_nccl(g, id, sizeof id, 0, 1, NULL, NULL), "out is NULL");
     refused(h, g, gram_communicator_create_nccl(g, id, sizeof id, 1, 1, NULL, &c), "rank is 1 of");
     refused(h, h->g, gram_communicator_create_nccl(h->g, id, sizeof id, 0, 1, NULL, &c),
-            "g is a context of the CPU");
+            "g is a context on the CPU");
     o.timeout = -1;
     refused(h, g, gram_communicator_create_nccl(g, id, sizeof id, 0, 1, &o, &c), "timeout is -1");
     refused(h, g, gram_communicator_create_nccl_all(&g, 0, NULL, &c), "count is 0");
@@ -223,9 +226,9 @@ static void bad_input_is_named(struct harness *h)
     refused(h, g, gram_communicator_create_nccl_all((gram_context *[]){g, NULL}, 2, NULL, two),
             "contexts[1] is NULL");
     refused(h, g, gram_communicator_create_nccl_all((gram_context *[]){g, h->g}, 2, NULL, two),
-            "contexts[1] is a context of the CPU");
+            "contexts[1] is a context on the CPU");
     refused(h, g, gram_communicator_create_nccl_all((gram_context *[]){g, g}, 2, NULL, two),
-            "both of CUDA device 0");
+            "both on CUDA device 0");
     nccl_set(h, &t, &kron_parts_square, 0, GRAM_KRON_SPLIT_COLUMNS);
     refused(h, h->g,
             gram_kron_matmul_multi(h->g, &t.rank[0].p.x.t, t.rank[0].p.factors, 3,

@@ -151,7 +151,7 @@ static void failing_roots(struct harness *h)
     state = sample_state(h, optimizer);
     CHECK(h,
           gram_optimizer_step(h->g, optimizer, s.values, s.gradients, NULL) == GRAM_NUMERICAL &&
-              strstr(gram_message(h->g), "block 0 of parameters[0] could not take a root 3 times"),
+              strstr(gram_message(h->g), "the root of block 0 of parameters[0] has failed 3 times"),
           "%s", gram_message(h->g));
     CHECK(h, sample_same_state(h, optimizer, state), "a refused step changed the state");
     free(state);
