@@ -136,7 +136,8 @@ static enum exit_status run_warm(gram_context *g, const struct settings *s, char
     for (int i = 0; operands[i] && fits; i++)
         fits = split_chips(operands[i], chips, &count);
     if (!fits)
-        return fail(why, CLI_USAGE, "too many chips, expected at most %d", MOST_CHIPS);
+        return fail(why, CLI_USAGE, "there are more chips than the %d that are supported",
+                    MOST_CHIPS);
     if (s->json)
         json_array(&j, NULL);
     status = gram_cache_warm(g, chips, count, entry_line, &lines);

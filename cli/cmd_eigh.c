@@ -104,8 +104,9 @@ static enum exit_status choose_range(const char *text, int64_t n, gram_eigh_opti
     TRY(parse_pair("range", text, &first, &end, why));
     if (!(first >= 0 && first <= end && end <= (double)n && first == floor(first) &&
           end == floor(end)))
-        return fail(why, CLI_USAGE, "--range: expected whole numbers with 0 <= I <= J <= %lld",
-                    (long long)n);
+        return fail(why, CLI_USAGE,
+                    "--range is \"%s\", expected whole numbers with 0 <= I <= J <= %lld",
+                    text, (long long)n);
     o->select = GRAM_EIGH_INDEX;
     o->first = (int64_t)first;
     o->count = (int64_t)(end - first);
@@ -119,7 +120,8 @@ static enum exit_status choose_pairs(const struct settings *s, int64_t n, gram_e
 
     if (given > 1)
         return fail(why, CLI_USAGE,
-                    "--range, --values, --largest and --smallest: expected only one of them");
+                    "more than one of --range, --values, --largest and --smallest is given, "
+                    "expected only one of them");
     o->count = n;
     if (s->range)
         return choose_range(s->range, n, o, why);
@@ -128,14 +130,14 @@ static enum exit_status choose_pairs(const struct settings *s, int64_t n, gram_e
         o->lower = -INFINITY, o->upper = INFINITY;
         TRY(parse_pair("values", s->values, &o->lower, &o->upper, why));
         if (!(o->lower < o->upper))
-            return fail(why, CLI_USAGE, "--values: expected LO < HI");
+            return fail(why, CLI_USAGE, "--values is \"%s\", expected LO < HI", s->values);
     } else if (given) {
         o->select = s->largest >= 0 ? GRAM_EIGH_LARGEST : GRAM_EIGH_SMALLEST;
         o->count = s->largest >= 0 ? s->largest : s->smallest;
         if (o->count > n)
-            return fail(why, CLI_USAGE, "--%s: %lld pairs of a matrix of order %lld",
-                        s->largest >= 0 ? "largest" : "smallest", (long long)o->count,
-                        (long long)n);
+            return fail(
+                why, CLI_USAGE, "--%s is %lld, expected at most %lld, the order of the matrix",
+                s->largest >= 0 ? "largest" : "smallest", (long long)o->count, (long long)n);
     }
     return CLI_OK;
 }

@@ -89,8 +89,9 @@ static enum exit_status check_values(const struct fit *f, struct failure *why)
             return table_fail(t, f->data, row, f->weights, why,
                               "the weight is %g, expected more than 0", weights[row]);
         if (numbers && ((log && numbers[row] <= 0) || (root && numbers[row] < 0)))
-            return table_fail(t, f->data, row, f->target, why, "%g, expected %s with --transform",
-                              numbers[row], log ? "more than 0" : "at least 0");
+            return table_fail(t, f->data, row, f->target, why,
+                              "the target is %g, expected %s for this --transform", numbers[row],
+                              log ? "more than 0" : "at least 0");
     }
     return CLI_OK;
 }
@@ -117,10 +118,11 @@ static enum exit_status read_data(struct fit *f, struct failure *why)
         return fail(why, CLI_USAGE, "--ignore names the target, \"%s\"", s->target);
     TRY(check_values(f, why));
     if (f->table.rows == 0)
-        return fail(why, CLI_BAD_DATA, "%s: no rows below the header", text_name(f->data));
+        return fail(why, CLI_BAD_DATA, "%s has no rows below the header", text_name(f->data));
     f->held_out = (int64_t)floor(s->holdout * (double)f->table.rows + 0.5);
     if (s->holdout > 0 && (f->held_out == 0 || f->held_out == f->table.rows))
-        return fail(why, CLI_BAD_DATA, "%s: %lld row%s cannot be divided by --holdout %g",
+        return fail(why, CLI_BAD_DATA,
+                    "%s has %lld row%s, which --holdout %g cannot divide into two parts",
                     text_name(f->data), (long long)f->table.rows, f->table.rows == 1 ? "" : "s",
                     s->holdout);
     return holdout_shuffle(&f->table, f->held_out, (uint64_t)s->seed, why);
@@ -244,15 +246,15 @@ static enum exit_status check_outputs(const struct fit_settings *s, struct failu
     struct stat about;
 
     if (!s->target)
-        return fail(why, CLI_USAGE, "--target is missing: the column to predict");
+        return fail(why, CLI_USAGE, "--target is missing, the name of the column to predict");
     if (!s->output)
-        return fail(why, CLI_USAGE, "--output is missing: the model file to write");
+        return fail(why, CLI_USAGE, "--output is missing, the name of the model file to write");
     if (strcmp(s->output, "-") == 0)
         return fail(why, CLI_USAGE,
-                    "--output is -, expected a file: a model is not written to "
-                    "standard output");
+                    "--output is -, expected a file, because a model is not written to standard "
+                    "output");
     if (stat(s->output, &about) == 0 && !S_ISREG(about.st_mode))
-        return fail(why, CLI_NO_OUTPUT, "cannot create %s: it is there and is not a regular file",
+        return fail(why, CLI_NO_OUTPUT, "cannot create %s: it exists and is not a regular file",
                     s->output);
     TRY(output_open(&trial, s->output, why));
     output_discard(&trial);

@@ -107,7 +107,7 @@ static enum exit_status add_options(const struct settings *s, int count, char **
     for (to->count = 0; to->count < count; to->count++)
         to->word[to->count] = operands[to->count];
     if ((s->dtype >= 0 || s->implementation) && count < 2)
-        return fail(why, CLI_USAGE, "--%s is given, expected sizes with it",
+        return fail(why, CLI_USAGE, "--%s is given without sizes, which it needs",
                     s->dtype >= 0 ? "dtype" : "implementation");
     if (s->dtype >= 0) {
         snprintf(to->dtype, sizeof to->dtype, "dtype=%s", names[s->dtype]);
@@ -160,7 +160,8 @@ static enum exit_status run_curve(const struct settings *s, int count, char **op
 
     if (strcmp(operands[0], "eigh") != 0 || (count != 1 && count != 3) || s->json || s->isa)
         return fail(why, CLI_USAGE,
-                    "--curve is for eigh, alone or with B N, without --json and --isa");
+                    "--curve can be used only with eigh, alone or with B N, and without --json "
+                    "and --isa");
     for (int i = 1; i < count; i++) {
         double value = 0;
         const char *end = number_parse(operands[i], &value);
@@ -170,7 +171,7 @@ static enum exit_status run_curve(const struct settings *s, int count, char **op
         *sizes[i - 1] = (int64_t)value;
     }
     if (s->dtype > 1)
-        return fail(why, CLI_USAGE, "--dtype: eigh takes f32 and f64");
+        return fail(why, CLI_USAGE, "--dtype is not f32 or f64, which are the types of eigh");
     c.dtype = s->dtype == 1 ? GRAM_F64 : GRAM_F32;
     TRY(open_context(&s->common, &g, why));
     status = eigh_curve(g, &c, why);

@@ -180,9 +180,10 @@ static enum exit_status check_choice(const struct settings *s, struct failure *w
     struct parameters parameters;
 
     if (s->expression && s->kernel >= 0)
-        return fail(why, CLI_USAGE, "--kernel and --expression are given, expected one of them");
+        return fail(why, CLI_USAGE,
+                    "--kernel and --expression are given, expected only one of them");
     if (!s->expression && s->parameters.count)
-        return fail(why, CLI_USAGE, "--param is given, expected --expression with it");
+        return fail(why, CLI_USAGE, "--param is given without --expression, which it needs");
     TRY(check_used(s, why));
     return read_parameters(&s->parameters, &parameters, why);
 }

@@ -80,7 +80,7 @@ static enum exit_status load(const struct settings *s, int count, char **operand
     int first = s->written_out ? 0 : 1;
 
     if (count - first < 1 || count - first > GRAM_MAX_FACTORS)
-        return fail(why, CLI_USAGE, "%d factors, expected 1 to %d behind X", count - first,
+        return fail(why, CLI_USAGE, "there are %d factors after X, expected 1 to %d", count - first,
                     GRAM_MAX_FACTORS);
     TRY(kron_op_parse(s->op, count - first, &p->transposed, why));
     if (first)
@@ -91,8 +91,8 @@ static enum exit_status load(const struct settings *s, int count, char **operand
         TRY(matrix_load(path, &s->input, (enum dtype_choice)s->dtype, f, why));
         if (f->t.ndim < 2) {
             p->count++; /* it is there, to be freed */
-            return fail(why, CLI_BAD_DATA, "%s: %d dimension%s, expected a matrix", text_name(path),
-                        f->t.ndim, f->t.ndim == 1 ? "" : "s");
+            return fail(why, CLI_BAD_DATA, "%s has %d dimension%s, expected a matrix",
+                        text_name(path), f->t.ndim, f->t.ndim == 1 ? "" : "s");
         }
     }
     if (first && p->x.t.ndim == 1) {
@@ -105,7 +105,7 @@ static enum exit_status load(const struct settings *s, int count, char **operand
         x->shape[!at] = x->stride[!at] = 1;
     }
     if (first && p->x.t.ndim < 2)
-        return fail(why, CLI_BAD_DATA, "%s: a number, expected a matrix", text_name(operands[0]));
+        return fail(why, CLI_BAD_DATA, "%s is a number, expected a matrix", text_name(operands[0]));
     return unify(p, why);
 }
 
@@ -132,7 +132,7 @@ static enum exit_status size_of(const struct product *p, int which, int64_t *out
         const gram_tensor *t = &p->factor[i].t;
         int at = which != (int)(p->transposed >> i & 1);
         if (__builtin_mul_overflow(*out, t->shape[t->ndim - 2 + at], out))
-            return fail(why, CLI_BAD_DATA, "the product of the factors is larger than can be");
+            return fail(why, CLI_BAD_DATA, "the size of the product of the factors overflows");
     }
     return CLI_OK;
 }
@@ -251,7 +251,8 @@ static enum exit_status check_shared(const struct settings *s, int count, char *
     for (int i = 0; i < count; i++)
         if (strcmp(operands[i], "-") == 0)
             return fail(why, CLI_USAGE,
-                        "with --mpi every process reads: expected a file instead of -");
+                        "an operand is -, expected a file, because with --mpi every process reads "
+                        "it");
     return CLI_OK;
 }
 

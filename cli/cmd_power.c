@@ -73,7 +73,9 @@ static enum exit_status parse_power(const char *text, gram_matrix_power_options 
     if (!end || *end || numerator != rint(numerator) || denominator != rint(denominator) ||
         fabs(numerator) > 1000 || fabs(denominator) > 1000)
         return fail(why, CLI_USAGE,
-                    "--power %s: expected whole numbers K or K/Q, as in -1/4, or a number", text);
+                    "--power is \"%s\", expected a fraction K or K/Q of whole numbers, such as "
+                    "-1/4, or a number",
+                    text);
     options->numerator = (int)numerator;
     options->denominator = (int)denominator;
     return CLI_OK;
@@ -85,7 +87,8 @@ static enum exit_status take_options(const struct settings *s, gram_matrix_power
     int relative = !isnan(s->relative_ridge);
 
     if (relative && !isnan(s->ridge))
-        return fail(why, CLI_USAGE, "--ridge and --relative-ridge: expected only one of them");
+        return fail(why, CLI_USAGE,
+                    "--ridge and --relative-ridge are given, expected only one of them");
     TRY(parse_power(s->power, o, why));
     o->method = (gram_power_method)s->method;
     o->precision = (gram_power_precision)s->precision;
@@ -120,12 +123,12 @@ static enum exit_status check_info(const struct matrix *info, const struct setti
         case GRAM_POWER_DONE:
             continue;
         case GRAM_POWER_NOT_FINITE:
-            return fail(why, CLI_BAD_DATA, "%s holds a NaN or an infinity", item);
+            return fail(why, CLI_BAD_DATA, "%s holds NaN or infinity", item);
         case GRAM_POWER_NOT_DEFINITE:
             return fail(why, CLI_FAILURE, "%s is not positive definite enough for power %s", item,
                         s->power);
         case GRAM_POWER_INEXACT:
-            return fail(why, CLI_FAILURE, "%s: the error estimate is above %g", item, s->tolerance);
+            return fail(why, CLI_FAILURE, "%s has an error estimate above %g", item, s->tolerance);
         default:
             return fail(why, CLI_FAILURE, "%s: the iteration did not converge", item);
         }

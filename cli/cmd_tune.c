@@ -91,9 +91,9 @@ static enum exit_status print(const gram_tuning *t, int json, struct failure *wh
         json_integer(&r.j, "candidates", t->candidates);
         json_bool(&r.j, "kept", t->kept);
     } else {
-        output_format(&r.out, "tiles of %d x %d: %.4f ms a call, the fastest of %d\n", t->tile,
+        output_format(&r.out, "tiles of %d x %d: %.4f ms per call, the fastest of %d\n", t->tile,
                       t->tile, t->tile_ms, t->candidates);
-        output_format(&r.out, "tiles of %d x %d: %.4f ms a call, the table's choice\n",
+        output_format(&r.out, "tiles of %d x %d: %.4f ms per call, the table's choice\n",
                       t->table_tile, t->table_tile, t->table_ms);
     }
     return tune_report_close(&r, t->kept, why);
@@ -153,9 +153,12 @@ static enum exit_status run_eigh(const struct settings *s, const int64_t size[SI
     if (!isnan(s->p) || s->symmetric)
         return fail(why, CLI_USAGE, "--p and --symmetric apply only to cdist and kernel");
     if (t.largest >= 0 && t.smallest >= 0)
-        return fail(why, CLI_USAGE, "--largest and --smallest: expected only one of them");
+        return fail(why, CLI_USAGE,
+                    "--largest and --smallest are given, expected only one of them");
     if (t.largest > size[1] || t.smallest > size[1])
-        return fail(why, CLI_USAGE, "more pairs than the %lld of the order", (long long)size[1]);
+        return fail(why, CLI_USAGE,
+                    "--largest or --smallest is more than %lld, the order of the matrices",
+                    (long long)size[1]);
     TRY(open_context(&s->common, &g, why));
     status = tune_eigh(g, &t, why);
     gram_context_destroy(g);
@@ -200,14 +203,15 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     if (kron)
         return run_kron(s, count - 1, operands + 1, why);
     if (count != sizes + 1)
-        return fail(why, CLI_USAGE, "expected operands %s, got %d of them",
+        return fail(why, CLI_USAGE, "expected the operands %s, got %d operands",
                     eigh ? "eigh B N" : "cdist|kernel M N K", count);
     TRY(parse_sizes(sizes, operands + 1, size, why));
     if (eigh)
         return run_eigh(s, size, why);
     if (s->symmetric && size[0] != size[1])
-        return fail(why, CLI_USAGE, "--symmetric with %lld and %lld rows", (long long)size[0],
-                    (long long)size[1]);
+        return fail(why, CLI_USAGE,
+                    "--symmetric is given, but M is %lld and N is %lld, expected equal sizes",
+                    (long long)size[0], (long long)size[1]);
     TRY(open_context(&s->common, &g, why));
     status = tune(g, s, kernel, size, why);
     gram_context_destroy(g);

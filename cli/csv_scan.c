@@ -63,7 +63,7 @@ enum exit_status csv_fail(const struct csv_scan *s, struct failure *why, const c
 
 static enum exit_status nul_byte(const struct csv_scan *s, struct failure *why)
 {
-    return csv_fail(s, why, "a NUL byte; is this a text file?");
+    return csv_fail(s, why, "there is a NUL byte; is this a text file?");
 }
 
 static enum exit_status too_long(const struct csv_scan *s, struct failure *why)
@@ -88,7 +88,7 @@ static enum exit_status scan_quoted(struct csv_scan *s, struct csv_field *out, s
         } else if (c == '\0') {
             if (s->at != s->end)
                 return nul_byte(s, why);
-            return csv_fail(s, why, "a quote is opened and never closed");
+            return csv_fail(s, why, "a quote is opened but never closed");
         }
         if (s->at - out->begin >= CSV_FIELD_LIMIT)
             return too_long(s, why);
@@ -100,7 +100,7 @@ static enum exit_status scan_quoted(struct csv_scan *s, struct csv_field *out, s
         char quoted[TEXT_QUOTED];
         if (*s->at == '\0')
             return nul_byte(s, why);
-        return csv_fail(s, why, "text after a closing quote: %s",
+        return csv_fail(s, why, "there is text after a closing quote: %s",
                         text_quote(quoted, s->at, s->at + strcspn(s->at, "\r\n")));
     }
     return CLI_OK;

@@ -57,11 +57,11 @@ enum exit_status table_check_finite(const struct table *t, const char *path, str
             if (isinf(t->columns[c].numbers[i]))
                 row = i, column = c;
     return row < t->rows ? table_fail(t, path, row, column, why,
-                                      "infinity, expected a number or a missing value")
+                                      "the value is infinity, expected a number or a missing value")
                          : CLI_OK;
 }
 
 const char *table_header_hint(const struct table *t)
 {
-    return t->names_are_values ? "; is the first line data? then say --no-header" : "";
+    return t->names_are_values ? "; if the first line is data, use --no-header" : "";
 }

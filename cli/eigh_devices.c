@@ -39,7 +39,9 @@ enum exit_status eigh_devices_open(const struct common_settings *common, struct 
     out->group.contexts = out->g;
     while (*at) {
         if (count == MOST_EIGH_DEVICES)
-            return fail(why, CLI_USAGE, "--device: at most %d devices", MOST_EIGH_DEVICES);
+            return fail(why, CLI_USAGE,
+                        "--device names more than the %d devices that are supported",
+                        MOST_EIGH_DEVICES);
         TRY(next_device(common->device, &at, &devices[count++], why));
     }
     for (int i = 0; i < count; i++) {

@@ -57,7 +57,7 @@ static void categories_text(struct output *out, const char *description)
 
     if (!kept)
         return;
-    output_text(out, "categories told apart, the most frequent; all others count as one: ");
+    output_text(out, "the most frequent categories are kept apart; all others count as one: ");
     output_name(out, kept + 1, size - 2);
     output_text(out, "\n");
 }

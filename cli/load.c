@@ -57,12 +57,13 @@ static enum exit_status table_from_npy(const struct npy *a, const char *path,
                                        struct failure *why)
 {
     if (a->ndim < 1 || a->ndim > 2)
-        return fail(why, CLI_BAD_DATA, "%s: %d dimensions, expected a matrix: rows and columns",
+        return fail(why, CLI_BAD_DATA,
+                    "%s has %d dimensions, expected a matrix with rows and columns",
                     text_name(path), a->ndim);
     t->rows = a->shape[0];
     t->width = a->ndim == 2 ? a->shape[1] : 1;
     if (t->rows == 0 && t->width > 1 << 20)
-        return fail(why, CLI_BAD_DATA, "%s: %lld columns but no rows", text_name(path),
+        return fail(why, CLI_BAD_DATA, "%s has %lld columns, but no rows", text_name(path),
                     (long long)t->width);
     TRY(name_columns(t, why));
     for (int64_t c = 0; c < t->width; c++) {

@@ -158,7 +158,7 @@ enum exit_status matrix_check_square(const struct matrix *m, const char *path, s
 
     if (ndim >= 2 && shape[ndim - 1] == shape[ndim - 2])
         return CLI_OK;
-    return fail(why, CLI_BAD_DATA, "%s: %lld by %lld, expected a square matrix", text_name(path),
+    return fail(why, CLI_BAD_DATA, "%s is %lld by %lld, expected a square matrix", text_name(path),
                 (long long)(ndim > 1 ? shape[ndim - 2] : 1),
                 (long long)(ndim > 0 ? shape[ndim - 1] : 1));
 }
@@ -226,7 +226,7 @@ static enum exit_status check_dimensions(const struct matrix *m, const char *pat
                                          struct failure *why)
 {
     return m->t.ndim >= 2 ? CLI_OK
-                          : fail(why, CLI_BAD_DATA, "%s: %d dimension%s, expected a matrix",
+                          : fail(why, CLI_BAD_DATA, "%s has %d dimension%s, expected a matrix",
                                  text_name(path), m->t.ndim, m->t.ndim == 1 ? "" : "s");
 }
 

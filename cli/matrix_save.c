@@ -50,8 +50,8 @@ enum exit_status output_check_format(const struct output_settings *settings, str
     if (!promised || settings->json || settings->format != FORMAT_AUTO)
         return CLI_OK;
     return fail(why, CLI_USAGE,
-                "--output is %s, but %s is not written; expected .csv, .tsv, .json or .npy, or a "
-                "--format",
+                "--output is %s, but files of type %s cannot be written; expected .csv, .tsv, "
+                ".json or .npy, or a --format",
                 settings->output, promised);
 }
 

@@ -69,24 +69,24 @@ static enum exit_status read_header(FILE *file, const char *path, struct npy *ou
 
     TRY(read_exactly(file, path, start, 10, "first 10 bytes", why));
     if (memcmp(start, "\x93NUMPY", 6) != 0)
-        return fail(why, CLI_BAD_DATA, "%s: not a .npy file (it does not begin with \\x93NUMPY)",
+        return fail(why, CLI_BAD_DATA, "%s is not a .npy file (it does not begin with \\x93NUMPY)",
                     path);
     if (start[6] < 1 || start[6] > 3 || start[7] != 0)
-        return fail(why, CLI_BAD_DATA, "%s: .npy version %d.%d, expected 1.0, 2.0 or 3.0", path,
+        return fail(why, CLI_BAD_DATA, "%s has .npy version %d.%d, expected 1.0, 2.0 or 3.0", path,
                     start[6], start[7]);
     if (start[6] > 1)
         TRY(read_exactly(file, path, start + 10, 2, "header", why));
     length = start[8] | (size_t)start[9] << 8 | (size_t)start[10] << 16 | (size_t)start[11] << 24;
     if (length > HEADER_LIMIT)
-        return fail(why, CLI_BAD_DATA, "%s: a .npy header of %zu bytes, expected at most %d", path,
-                    length, HEADER_LIMIT);
+        return fail(why, CLI_BAD_DATA, "%s has a .npy header of %zu bytes, expected at most %d",
+                    path, length, HEADER_LIMIT);
     header = malloc(length + 1);
     if (!header)
         return fail_memory(why, "the header of a .npy file");
     status = read_exactly(file, path, header, length, "header", why);
     header[length] = '\0';
     if (status == CLI_OK && strlen(header) != length)
-        status = fail(why, CLI_BAD_DATA, "%s: bad .npy header: a NUL byte", path);
+        status = fail(why, CLI_BAD_DATA, "%s: bad .npy header: it contains a NUL byte", path);
     if (status == CLI_OK)
         status = npy_parse_header(header, path, out, swapped, why);
     free(header);
@@ -103,7 +103,7 @@ static enum exit_status check_length(FILE *file, const char *path, int64_t bytes
     if (here < 0 || fstat(fileno(file), &about) != 0 || !S_ISREG(about.st_mode))
         return CLI_OK;
     if (about.st_size - here != bytes)
-        return fail(why, CLI_BAD_DATA, "%s: %lld bytes after the header, expected %lld", path,
+        return fail(why, CLI_BAD_DATA, "%s has %lld bytes after the header, expected %lld", path,
                     (long long)(about.st_size - here), (long long)bytes);
     return CLI_OK;
 }
@@ -126,7 +126,8 @@ static enum exit_status read_elements(FILE *file, const char *path, size_t bytes
         capacity = bytes - used < used ? bytes : used * 2;
     }
     if (fgetc(file) != EOF)
-        return fail(why, CLI_BAD_DATA, "%s: more bytes than the %zu of the elements", path, bytes);
+        return fail(why, CLI_BAD_DATA, "%s has more bytes than the %zu of its elements", path,
+                    bytes);
     return CLI_OK;
 }
 
@@ -150,7 +151,7 @@ enum exit_status npy_read_stream(FILE *file, const char *path, struct npy *out, 
     TRY(read_header(file, path, out, &swapped, why));
     if (__builtin_mul_overflow(out->count, (int64_t)npy_type_size(out->type), &bytes) ||
         (uint64_t)bytes > SIZE_MAX)
-        return fail(why, CLI_BAD_DATA, "%s: the product of the shape overflows", path);
+        return fail(why, CLI_BAD_DATA, "%s: the number of elements overflows", path);
     status = read_elements(file, path, (size_t)bytes, out, why);
     if (status != CLI_OK) {
         free(out->data);

@@ -80,7 +80,7 @@ static enum exit_status parse_descr(struct cursor *c, struct npy *out, int *swap
 
     skip_blanks(c);
     if (*c->at == '[')
-        return fail(c->why, CLI_BAD_DATA, "%s: a structured array; expected a plain number type",
+        return fail(c->why, CLI_BAD_DATA, "%s is a structured array, expected a plain number type",
                     c->path);
     TRY(parse_string(c, &descr, &size));
     for (int i = 0; size == 3 && strchr("<>|=", descr[0]) && i < LENGTH(types); i++)
@@ -90,7 +90,8 @@ static enum exit_status parse_descr(struct cursor *c, struct npy *out, int *swap
             return CLI_OK;
         }
     return fail(c->why, CLI_BAD_DATA,
-                "%s: elements of type %s; expected float16, float32, float64, an integer or bool",
+                "%s has elements of type %s, expected float16, float32, float64, an integer or "
+                "bool",
                 c->path, text_quote(quoted, descr, descr + size));
 }
 
@@ -128,12 +129,12 @@ static enum exit_status parse_shape(struct cursor *c, struct npy *out)
         if (!comma)
             return bad(c, "a comma");
         if (out->ndim == GRAM_MAX_DIMS)
-            return fail(c->why, CLI_BAD_DATA, "%s: more than %d dimensions", c->path,
+            return fail(c->why, CLI_BAD_DATA, "%s has more than %d dimensions", c->path,
                         GRAM_MAX_DIMS);
         int64_t *size = &out->shape[out->ndim];
         TRY(parse_size(c, size));
         if (*size && __builtin_mul_overflow(product, *size, &product))
-            return fail(c->why, CLI_BAD_DATA, "%s: the product of the shape overflows", c->path);
+            return fail(c->why, CLI_BAD_DATA, "%s: the number of elements overflows", c->path);
         comma = accept(c, ',');
     }
     if (out->ndim == 1 && !comma)
@@ -186,7 +187,7 @@ enum exit_status npy_parse_header(const char *header, const char *path, struct n
     if (*c.at)
         return bad(&c, "nothing after }");
     if (seen != 7)
-        return fail(why, CLI_BAD_DATA, "%s: bad .npy header: descr, fortran_order or shape missing",
-                    path);
+        return fail(why, CLI_BAD_DATA,
+                    "%s: bad .npy header: descr, fortran_order or shape is missing", path);
     return CLI_OK;
 }

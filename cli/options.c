@@ -59,7 +59,7 @@ static enum exit_status parse_number(const struct option_row *row, const char *t
     const char *end = number_parse(text, value);
 
     if (!end || *end)
-        return fail(why, CLI_USAGE, "--%s: \"%s\" is not a number", row->name, text);
+        return fail(why, CLI_USAGE, "--%s is \"%s\", which is not a number", row->name, text);
     if ((row->low != 0 || row->high != 0) && !(*value >= row->low && *value <= row->high))
         return fail(why, CLI_USAGE, "--%s is %s, expected a number from %g to %g", row->name, text,
                     row->low, row->high);
@@ -73,7 +73,7 @@ static enum exit_status parse_integer(const struct option_row *row, const char *
     const char *end = number_parse(text, &number);
 
     if (!end || *end || number != floor(number) || fabs(number) > 0x1p53)
-        return fail(why, CLI_USAGE, "--%s: \"%s\" is not a whole number", row->name, text);
+        return fail(why, CLI_USAGE, "--%s is \"%s\", which is not a whole number", row->name, text);
     if ((row->low != 0 || row->high != 0) && !(number >= row->low && number <= row->high))
         return fail(why, CLI_USAGE, "--%s is %s, expected a whole number from %.0f to %.0f",
                     row->name, text, row->low, row->high);
@@ -104,8 +104,8 @@ static enum exit_status parse_character(const struct option_row *row, const char
     if (*value != '\t' && (strlen(text) != 1 || isalnum((unsigned char)*value) ||
                            strchr("\"\n\r+-.?", *value) || !isprint((unsigned char)*value)))
         return fail(why, CLI_USAGE,
-                    "--%s is \"%s\", expected one character that is part of no number or name, or "
-                    "\"tab\"",
+                    "--%s is \"%s\", expected one character that cannot be part of a number or a "
+                    "name, or \"tab\"",
                     row->name, text);
     return CLI_OK;
 }
@@ -114,8 +114,8 @@ static enum exit_status add_text(const struct option_row *row, const char *text,
                                  struct option_texts *texts, struct failure *why)
 {
     if (texts->count == OPTION_MOST_TEXTS)
-        return fail(why, CLI_USAGE, "--%s \"%s\" is one too many, expected at most %d", row->name,
-                    text, OPTION_MOST_TEXTS);
+        return fail(why, CLI_USAGE, "--%s \"%s\" is one too many, expected it at most %d times",
+                    row->name, text, OPTION_MOST_TEXTS);
     texts->text[texts->count++] = text;
     return CLI_OK;
 }

@@ -66,7 +66,7 @@ static enum exit_status find_target(struct output *out, struct failure *why)
         return cannot_create(out->path, errno, why);
     if (descriptor < 0 && lstat(out->path, &link) == 0)
         return fail(why, CLI_NO_OUTPUT,
-                    "cannot create %s: it is a link to a file that is not there", out->path);
+                    "cannot create %s: it is a link to a file that does not exist", out->path);
     if (descriptor < 0) {
         out->target = strdup(out->path);
         error = errno;

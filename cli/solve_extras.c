@@ -31,7 +31,8 @@ static enum exit_status parse_jitters(const char *text, struct solve_extras *ext
             return CLI_OK;
         at = at && *at == ',' ? at + 1 : NULL;
     }
-    return fail(why, CLI_USAGE, "--jitter %s: expected at most %d numbers with commas between them",
+    return fail(why, CLI_USAGE,
+                "--jitter is \"%s\", expected at most %d numbers that are separated by commas",
                 text, SOLVE_MOST_JITTERS);
 }
 

@@ -26,7 +26,7 @@ static enum exit_status print(const gram_eigh_tuning *t, int json, struct failur
     }
     for (int i = 1; eigh_driver_names[i]; i++)
         if (!isnan(t->driver_seconds[i]))
-            output_format(&r.out, "%-9s  %12.4f ms a call%s%s\n", eigh_driver_names[i],
+            output_format(&r.out, "%-9s  %12.4f ms per call%s%s\n", eigh_driver_names[i],
                           t->driver_seconds[i] * 1e3, i == (int)t->driver ? ", the fastest" : "",
                           i == (int)t->table_driver ? ", the table's choice" : "");
     return tune_report_close(&r, t->kept, why);

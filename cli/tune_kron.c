@@ -14,7 +14,8 @@ enum exit_status tune_kron_parse(int count, char **operands, const char *op, str
     TRY(tune_size(operands[0], &t->m, why));
     t->count = count - 1;
     if (t->count < 1 || t->count > GRAM_MAX_FACTORS)
-        return fail(why, CLI_USAGE, "%d factors, expected 1 to %d", t->count, GRAM_MAX_FACTORS);
+        return fail(why, CLI_USAGE, "there are %d factors, expected 1 to %d", t->count,
+                    GRAM_MAX_FACTORS);
     for (int i = 0; i < t->count; i++) {
         const char *end = tune_parse_size(operands[i + 1], &t->rows[i]);
         t->cols[i] = t->rows[i];
@@ -41,9 +42,9 @@ static enum exit_status print(const gram_kron_tuning *t, int json, struct failur
         json_bool(&r.j, "kept", t->kept);
         return tune_report_close(&r, t->kept, why);
     }
-    output_format(&r.out, "%d groups of factors: %.4f ms a call, the fastest of %d\n", t->launches,
-                  t->ms, t->candidates);
-    output_format(&r.out, "%d groups of factors: %.4f ms a call, the library's own choice\n",
+    output_format(&r.out, "%d groups of factors: %.4f ms per call, the fastest of %d\n",
+                  t->launches, t->ms, t->candidates);
+    output_format(&r.out, "%d groups of factors: %.4f ms per call, the library's own choice\n",
                   t->table_launches, t->table_ms);
     return tune_report_close(&r, t->kept, why);
 }

@@ -20,6 +20,6 @@ enum exit_status tune_report_close(struct tune_report *r, int kept, struct failu
     if (r->json)
         json_end(&r->j);
     else if (!kept)
-        output_text(&r->out, "It is not kept: gram cache info says why.\n");
+        output_text(&r->out, "The choice is not kept; gram cache info says why.\n");
     return output_close(&r->out, why);
 }

@@ -88,7 +88,7 @@ static gram_status bad_json(const struct parser *p)
 {
     const struct json_reader *r = &p->json;
 
-    return gram_model_bad(p->g, p->file, "its header is wrong at byte %lld, where %s was expected",
+    return gram_model_bad(p->g, p->file, "its header is wrong at byte %lld, expected %s",
                           (long long)(r->at - r->start), r->error);
 }
 

@@ -265,13 +265,13 @@ REFUSED = {
     "empty.csv": (b"", "empty.csv: the file is empty"),
     "text.csv": (b"a,b\n1,2\n3,x\n", 'text.csv:3: column "b": "x" is not a number'),
     "ragged.csv": (b"1,2\n3\n", "ragged.csv:2: 1 field, but the first line has 2"),
-    "quote.csv": (b'1,2\n"3,4\n', 'quote.csv:2: column "0": a quote is opened and never closed'),
-    "nul.csv": (b"1,2\n3,\0\n", 'nul.csv:2: column "1": a NUL byte; is this a text file?'),
+    "quote.csv": (b'1,2\n"3,4\n', 'quote.csv:2: column "0": a quote is opened but never closed'),
+    "nul.csv": (b"1,2\n3,\0\n", 'nul.csv:2: column "1": there is a NUL byte; is this a text file?'),
     "utf16.csv": ("1,2\n".encode("utf-16"), "utf16.csv: the text is UTF-16; save it as UTF-8"),
     "cut.npy": (b"\x93NUMPY\1\0", "cut.npy: the file ends inside the first 10 bytes"),
     "lies.npy": (
         b"\x93NUMPY\1\0\x3b\0{'descr': '<f8', 'fortran_order': False, 'shape': (9, 9)}\n ",
-        "lies.npy: ",
+        "lies.npy has ",
     ),
 }
 

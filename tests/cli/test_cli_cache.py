@@ -193,4 +193,4 @@ def test_wrong_usage():
     assert '"y"' in refusal("cache", "clear", "x", "y", status=USAGE)
     assert "--arch" in refusal("cache", "info", "--arch", "sm_90", status=USAGE)
     chips = ",".join(["sm_90"] * 40)
-    assert "at most 32" in refusal("cache", "warm", "--arch", chips, status=USAGE)
+    assert "the 32 that are supported" in refusal("cache", "warm", "--arch", chips, status=USAGE)

@@ -99,7 +99,7 @@ def test_text(tmp_path):
         ("--range 0:1x", "not of the form LOW:HIGH"),
         ("--values 2:1", "LO < HI"),
         ("--values a:1", "not of the form LOW:HIGH"),
-        ("--largest 4", "4 pairs of a matrix of order 3"),
+        ("--largest 4", "is 4, expected at most 3, the order of the matrix"),
         ("--largest 1 --smallest 1", "expected only one of them"),
     ],
 )
@@ -111,7 +111,7 @@ def test_wrong_usage(tmp_path, options, says):
 def test_refusals(tmp_path):
     np.save(tmp_path / "a.npy", np.ones((3, 2)))
     said = refusal("eigh", "a.npy", status=BAD_DATA, cwd=tmp_path)
-    assert "a.npy: 3 by 2, expected a square matrix" in said
+    assert "a.npy is 3 by 2, expected a square matrix" in said
     b = np.stack([np.eye(5)] * 3)
     b[1, 2, 1] = np.nan
     np.save(tmp_path / "b.npy", b)

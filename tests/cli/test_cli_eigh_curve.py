@@ -35,9 +35,9 @@ def test_one_order_and_none(tmp_path):
 def test_wrong_usage(tmp_path):
     for arguments, words in (
         (("eigh", 1, "--curve", "c.csv"), "with B N"),
-        (("cdist", 1, 4, "--curve", "c.csv"), "is for eigh"),
+        (("cdist", 1, 4, "--curve", "c.csv"), "only with eigh"),
         (("eigh", 1, 4, "--curve", "c.csv", "--json"), "without --json"),
-        (("eigh", 1, 4, "--curve", "c.csv", "--dtype", "f16"), "takes f32 and f64"),
+        (("eigh", 1, 4, "--curve", "c.csv", "--dtype", "f16"), "is not f32 or f64"),
         (("eigh", 1, "x", "--curve", "c.csv"), "is not a number from 1"),
     ):
         assert words in refusal("bench", *arguments, status=USAGE, cwd=tmp_path)

@@ -93,12 +93,12 @@ def test_float32_stays(tmp_path, factors):
 @pytest.mark.parametrize(
     "arguments, status, message",
     [
-        (["x.npy"], USAGE, "0 factors, expected 1 to 16 behind X"),
+        (["x.npy"], USAGE, "there are 0 factors after X, expected 1 to 16"),
         (["x.npy", "a.npy", "--op", "NN"], USAGE, '--op is "NN", expected N or T, or 1 letters'),
         (["x.npy", "a.npy", "--op", "C"], USAGE, '--op is "C", expected N or T'),
         (["x.npy", "a.npy", "b.npy"], BAD_DATA, "x.npy has 6 columns, expected 8, the product"),
         (["x.npy", "a.npy", "-s", "left"], BAD_DATA, "x.npy has 5 rows, expected 3, the product"),
-        (["x.npy", "v.npy"], BAD_DATA, "v.npy: 1 dimension, expected a matrix"),
+        (["x.npy", "v.npy"], BAD_DATA, "v.npy has 1 dimension, expected a matrix"),
     ],
 )
 def test_refusals(tmp_path, factors, arguments, status, message):

@@ -72,7 +72,7 @@ def test_a_failure_is_told_once_and_ends_all(folder):
     status, lines = refusal(folder, *kron, "x.npy", "a.npy", "b.npy")
     assert status == BAD_DATA and len(lines) == 1 and "expected 8" in lines[0], lines
     status, lines = refusal(folder, *kron, "x.npy", "a.npy", "-")
-    assert status == USAGE and len(lines) == 1 and "instead of -" in lines[0], lines
+    assert status == USAGE and len(lines) == 1 and "is -, expected a file" in lines[0], lines
     files = ("x.npy", "a.npy", "b.npy", "c.npy")
     status, lines = refusal(folder, *kron, *files, "-o", "no/folder/y.npy")
     assert status in (NO_OUTPUT, 1) and len(lines) == 1 and "no/folder" in lines[0], lines

@@ -116,7 +116,7 @@ def test_holdout(letters, tmp_path):
     assert (tmp_path / "a").read_bytes() != (tmp_path / "c").read_bytes()
     assert 0.7 < other["score"] <= 1
     said = refusal(*arguments[:4], "--holdout", "0.0001", "-o", "d", status=BAD_DATA, cwd=tmp_path)
-    assert "1500 rows cannot be divided by --holdout 0.0001" in said
+    assert "1500 rows, which --holdout 0.0001 cannot divide" in said
 
 
 def test_text_report(letters, tmp_path):

@@ -26,18 +26,20 @@ def test_messages_name_the_line_whatever_the_split(table, more):
     rows = 'x,"1\n2",1\n\n2,k,3\n' + "".join(f"{i},k,{i}\n" for i in range(20))
     table("a,b,y\n" + rows.replace("x,", "1,").replace("7,k,7", "inf,k,7"))
     assert refusal("fit", "t.csv", *FIT, *more, status=BAD_DATA) == (
-        'gram fit: t.csv:13: column "a": infinity, expected a number or a missing value'
+        'gram fit: t.csv:13: column "a": the value is infinity, expected a number or a missing '
+        "value"
     )
     table("a,b,y\n" + rows.replace("x,", "NA,").replace("7,k,7", "7,k,-inf"))
     said = refusal("fit", "t.csv", *FIT, *more, status=BAD_DATA)
-    assert said.startswith('gram fit: t.csv:13: column "y": infinity, expected')
+    assert said.startswith('gram fit: t.csv:13: column "y": the value is infinity, expected')
     table("a,w,y\n1,1,1\n2,0,NA\n3,-2,1\n" + "5,1,2\n" * 9)
     said = refusal("fit", "t.csv", *FIT, *more, "--weights", "w", status=BAD_DATA)
     assert said == 'gram fit: t.csv:4: column "w": the weight is -2, expected more than 0'
     table("a,y\n1,1\n2,NA\n3,-2\n" + "5,2\n6,3\n" * 5)
     for name, expected in (("log", "more than 0"), ("sqrt", "at least 0")):
         said = refusal("fit", "t.csv", *FIT, *more, "--transform", name, status=BAD_DATA)
-        assert said == f'gram fit: t.csv:4: column "y": -2, expected {expected} with --transform'
+        end = f"the target is -2, expected {expected} for this --transform"
+        assert said == f'gram fit: t.csv:4: column "y": {end}'
 
 
 def test_messages_name_the_row_of_an_array(tmp_path, monkeypatch):
@@ -47,12 +49,14 @@ def test_messages_name_the_row_of_an_array(tmp_path, monkeypatch):
     np.save("x.npy", x)
     for more in SPLITS:
         said = refusal("fit", "x.npy", "-y", "1", "-o", "m", *more, status=BAD_DATA)
-        assert said.startswith('gram fit: x.npy: row 11, counted from 0: column "0": infinity')
+        row = "x.npy: row 11, counted from 0"
+        assert said.startswith(f'gram fit: {row}: column "0": the value is infinity')
 
 
 def test_infinity_after_a_missing_value(table):
     table("a,y\nNA,1\ninf,2\n3,3\n")
-    assert 't.csv:3: column "a": infinity' in refusal("fit", "t.csv", *FIT, status=BAD_DATA)
+    said = refusal("fit", "t.csv", *FIT, status=BAD_DATA)
+    assert 't.csv:3: column "a": the value is infinity' in said
     table("a,y\nNA,1\ninf,2\nabc,3\n4,4\n")  # a column of categories, one of which is called inf
     gram("fit", "t.csv", *FIT)
     table("a,b\nNA,inf\n0,0\n")
@@ -66,7 +70,7 @@ def test_predict_and_score_name_the_line_too(table):
     table("a,y\n1,2\n\ninf,3\n")
     for command in ("predict", "score"):
         said = refusal(command, "m", "t.csv", status=BAD_DATA)
-        assert said.startswith(f'gram {command}: t.csv:4: column "a": infinity, expected')
+        assert said.startswith(f'gram {command}: t.csv:4: column "a": the value is infinity,')
 
 
 def test_columns_that_may_have_been_meant(table):
@@ -86,10 +90,10 @@ def test_columns_that_may_have_been_meant(table):
 def test_a_first_line_of_data_is_suspected(table):
     table("0,0\n3,4\n1,7\n")
     said = refusal("fit", "t.csv", *FIT, status=BAD_DATA)
-    assert said.endswith('two columns are called "0"; is the first line data? then say --no-header')
+    assert said.endswith('two columns are called "0"; if the first line is data, use --no-header')
     table("5,6\n3,4\n1,7\n")
     said = refusal("fit", "t.csv", "-y", "1", "-o", "m", status=BAD_DATA)
-    assert said.endswith("the columns are 5, 6; is the first line data? then say --no-header")
+    assert said.endswith("the columns are 5, 6; if the first line is data, use --no-header")
     gram("fit", "t.csv", "-y", "1", "-o", "m", "-i", 0, "--no-header")
     table("a,a\n1,2\n")
     assert refusal("fit", "t.csv", *FIT, status=BAD_DATA).endswith('two columns are called "a"')
@@ -144,7 +148,8 @@ def test_outputs_of_formats_that_are_not_written(table, ending):
     output = f"o.{ending}"
     for command in (["cdist", "t.csv"], ["predict", "m", "t.csv"], ["importance", "m"]):
         said = refusal(*command, "-o", output, status=USAGE)
-        assert f"--output is {output}, but {ending.lower()} is not written; expected .csv" in said
+        assert f"--output is {output}, but files of type {ending.lower()} cannot" in said
+        assert "be written; expected .csv" in said
     gram("cdist", "t.csv", "-o", output, "--format", "csv")
     assert rows_of(open(output, encoding="ascii").read())[0][0] == "0"
 

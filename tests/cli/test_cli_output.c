@@ -43,7 +43,7 @@ static void a_link_to_nothing_is_not_replaced(struct harness *h)
     scratch_path("missing", target);
     CHECK(h, symlink("missing", scratch_path("dangling", link)) == 0, "%s", strerror(errno));
     CHECK(h, save(link, &why) == CLI_NO_OUTPUT, "%s", why.text);
-    CHECK(h, strstr(why.text, "dangling: it is a link to a file that is not there"), "%s",
+    CHECK(h, strstr(why.text, "dangling: it is a link to a file that does not exist"), "%s",
           why.text);
     CHECK(h, is_link(link) && access(target, F_OK) != 0, "the link is another");
     scratch_put(h, target, "old"); /* now it leads somewhere */

@@ -64,7 +64,7 @@ def test_solve_refusals(tmp_path):
     assert "b.npy has 4 rows, expected 3, the order of a.npy" in refusal(
         "solve", "a.npy", "b.npy", status=BAD_DATA, cwd=tmp_path
     )
-    assert "c.npy: 3 by 2, expected a square matrix" in refusal(
+    assert "c.npy is 3 by 2, expected a square matrix" in refusal(
         "solve", "c.npy", "c.npy", status=BAD_DATA, cwd=tmp_path
     )
     assert "not positive definite (its leading minor of order 1 is not)" in refusal(
@@ -100,7 +100,7 @@ def test_solve_extras(tmp_path):
             assert (line[3] != "" and float(line[3]) < 1e-15) == bool(refine)
             assert (line[4] != "" and int(line[4]) > 0) == bool(refine)
     for arguments, status, words in (
-        ("--jitter 1,x", USAGE, "--jitter 1,x: expected at most"),
+        ("--jitter 1,x", USAGE, '--jitter is "1,x", expected at most'),
         ("--jitter 1,0.5", BAD_DATA, "options.jitter[1] is 0.5"),
         ("-m lu --jitter 1", BAD_DATA, "only Cholesky has it"),
         ("--refine --dtype f32", BAD_DATA, "expected f64 for options.refine"),
@@ -173,11 +173,11 @@ def test_power_refusals(tmp_path):
     for arguments, status, words in (
         ("a.npy -o x.npy", FAILURE, "matrix 1 of the batch is not positive definite enough"),
         ("a.npy -m coupled-newton -o x.npy", FAILURE, "matrix 1 of the batch: the iteration did"),
-        ("a.npy --ridge 1 --tolerance 1e-300 -p -1/3 -o x.npy", FAILURE, "error estimate is above"),
-        ("b.npy -o x.npy", BAD_DATA, "b.npy: 2 by 3, expected a square matrix"),
-        ("c.npy -o x.npy", BAD_DATA, "the matrix holds a NaN"),
-        ("a.npy --power 1/x", USAGE, "--power 1/x: expected whole numbers"),
-        ("a.npy --power 0.5x", USAGE, "--power 0.5x: expected whole numbers"),
+        ("a.npy --ridge 1 --tolerance 1e-300 -p -1/3 -o x.npy", FAILURE, "an error estimate above"),
+        ("b.npy -o x.npy", BAD_DATA, "b.npy is 2 by 3, expected a square matrix"),
+        ("c.npy -o x.npy", BAD_DATA, "the matrix holds NaN"),
+        ("a.npy --power 1/x", USAGE, '--power is "1/x", expected a fraction'),
+        ("a.npy --power 0.5x", USAGE, '--power is "0.5x", expected a fraction'),
         ("a.npy --ridge 1 --relative-ridge 1", USAGE, "expected only one of them"),
         ("a.npy -m minimax --precision f32", BAD_DATA, "options.precision is 2, expected AUTO or"),
         ("a.npy --precision half", USAGE, "--precision"),

@@ -125,7 +125,7 @@ def test_dev_full(points, model):
             said = refusal(*command, status=IO, stdout=full)
         assert said.endswith("cannot write standard output: No space left on device")
     said = refusal("fit", model[1], "-y", "y", "-o", "/dev/full", status=NO_OUTPUT)
-    assert "/dev/full: it is there and is not a regular file" in said
+    assert "/dev/full: it exists and is not a regular file" in said
     assert os.stat("/dev/full").st_rdev == os.makedev(1, 7) and names(folder) == ["x.npy"]
 
 

@@ -118,29 +118,29 @@ static const struct {
     const char *header, *message;
 } bad[] = {
     {HEADER("|O","False", "(1,)"),
-     "a.npy: elements of type \"|O\"; expected float16, float32, float64, an integer or bool"},
+     "a.npy has elements of type \"|O\", expected float16, float32, float64, an integer or bool"},
     {HEADER("<c8", "False", "(1,)"),
-     "a.npy: elements of type \"<c8\"; expected float16, float32, float64, an integer or bool"},
+     "a.npy has elements of type \"<c8\", expected float16, float32, float64, an integer or bool"},
     {"{'descr': [('x', '<f8')], 'fortran_order': False, 'shape': (1,), }",
-     "a.npy: a structured array; expected a plain number type"},
+     "a.npy is a structured array, expected a plain number type"},
     {HEADER("<f8", "False", "(2,)"), "a.npy: the file ends inside the elements"},
-    {HEADER("<f8", "False", "(0, 3)"), "a.npy: more bytes than the 0 of the elements"},
+    {HEADER("<f8", "False", "(0, 3)"), "a.npy has more bytes than the 0 of its elements"},
     {HEADER("<f8", "False", "(1000000000000,)"), "a.npy: the file ends inside the elements"},
     {HEADER("<f8", "False", "(4611686018427387904, 4)"),
-     "a.npy: the product of the shape overflows"},
+     "a.npy: the number of elements overflows"},
     {HEADER("<f8", "False", "(4611686018427387904,)"),
-     "a.npy: the product of the shape overflows"},
+     "a.npy: the number of elements overflows"},
     {HEADER("<f8", "False", "(99999999999999999999,)"),
      "a.npy: bad .npy header: expected a size below 2^63, found \"99,), }?\""},
     {HEADER("<f8", "False", "(-1,)"),
      "a.npy: bad .npy header: expected a size, found \"-1,), }?\""},
     {HEADER("<f8", "False", "(1)"),
      "a.npy: bad .npy header: expected a comma after the only size, found \", }?\""},
-    {HEADER("<f8", "False", "(1,1,1,1,1,1,1,1,1)"), "a.npy: more than 8 dimensions"},
+    {HEADER("<f8", "False", "(1,1,1,1,1,1,1,1,1)"), "a.npy has more than 8 dimensions"},
     {HEADER("<f8", "0", "(1,)"),
      "a.npy: bad .npy header: expected True or False, found \"0, 'shape': (1,), }?\""},
     {"{'descr': '<f8', 'shape': (1,), }",
-     "a.npy: bad .npy header: descr, fortran_order or shape missing"},
+     "a.npy: bad .npy header: descr, fortran_order or shape is missing"},
     {"{'descr': '<f8', 'descr': '<f8'}",
      "a.npy: bad .npy header: expected each of descr, fortran_order and shape once, found "
      "\"'descr': '<f8'}\""},
@@ -186,7 +186,7 @@ static void test_truncated(struct harness *h)
     struct npy a;
     struct failure why;
     CHECK(h, read_bytes(bytes, size, &a, &why) == CLI_BAD_DATA, "version 4 was read");
-    CHECK(h, strcmp(why.text, "a.npy: .npy version 4.0, expected 1.0, 2.0 or 3.0") == 0, "said %s",
+    CHECK(h, strcmp(why.text, "a.npy has .npy version 4.0, expected 1.0, 2.0 or 3.0") == 0, "said %s",
           why.text);
     bytes[0] = 'x';
     CHECK(h, read_bytes(bytes, size, &a, &why) == CLI_BAD_DATA, "other bytes were read");
