@@ -105,8 +105,8 @@ static enum exit_status choose_range(const char *text, int64_t n, gram_eigh_opti
     if (!(first >= 0 && first <= end && end <= (double)n && first == floor(first) &&
           end == floor(end)))
         return fail(why, CLI_USAGE,
-                    "--range is \"%s\", expected whole numbers with 0 <= I <= J <= %lld",
-                    text, (long long)n);
+                    "--range is \"%s\", expected whole numbers with 0 <= I <= J <= %lld", text,
+                    (long long)n);
     o->select = GRAM_EIGH_INDEX;
     o->first = (int64_t)first;
     o->count = (int64_t)(end - first);

@@ -186,8 +186,8 @@ static void test_truncated(struct harness *h)
     struct npy a;
     struct failure why;
     CHECK(h, read_bytes(bytes, size, &a, &why) == CLI_BAD_DATA, "version 4 was read");
-    CHECK(h, strcmp(why.text, "a.npy has .npy version 4.0, expected 1.0, 2.0 or 3.0") == 0, "said %s",
-          why.text);
+    CHECK(h, strcmp(why.text, "a.npy has .npy version 4.0, expected 1.0, 2.0 or 3.0") == 0,
+          "said %s", why.text);
     bytes[0] = 'x';
     CHECK(h, read_bytes(bytes, size, &a, &why) == CLI_BAD_DATA, "other bytes were read");
     CHECK(h, strstr(why.text, "not a .npy file") != NULL, "said %s", why.text);

@@ -167,7 +167,7 @@ static const struct refusal refusals[] = {
     {       found_missing, GRAM_INVALID_ARGUMENT,                      "options.found is NULL"},
     {       found_unasked, GRAM_INVALID_ARGUMENT,                     "options.found is given"},
     {       found_of_ints, GRAM_INVALID_ARGUMENT,                "options.found has dtype i32"},
-    {         empty_range, GRAM_INVALID_ARGUMENT,     "options.lower is 1 and options.upper is 1"},
+    {         empty_range, GRAM_INVALID_ARGUMENT,  "options.lower is 1 and options.upper is 1"},
     {        limit_is_nan, GRAM_INVALID_ARGUMENT,                     "expected lower < upper"},
     {         info_of_two, GRAM_INVALID_ARGUMENT,                   "info has batch shape (2)"},
     {      info_of_floats, GRAM_INVALID_ARGUMENT,                         "info has dtype f32"},
