@@ -1,5 +1,5 @@
 /*
- * cpu_solve.h - what the two ways of solving share: LAPACK for large items, tiles for small ones
+ * cpu_solve.h - a call taken apart, and what its options need of the plain ways
  *
  * SPDX-License-Identifier: MIT
  */
@@ -41,10 +41,7 @@ void cpu_solve_pivots_out(const struct solve_plan *plan, int64_t own, const int3
 gram_status cpu_solve_open(gram_context *g, const struct solve_plan *plan,
                            const struct gram_layout *layout);
 
-/* The ways: items up to SOLVE_SMALL; all others, by LAPACK; and what is asked for beside a
- * solution, that is rcond, jitters and refinement. */
-gram_status cpu_solve_small(gram_context *g, struct solve_plan *plan);
-gram_status cpu_solve_large(gram_context *g, struct solve_plan *plan);
+/* What is asked for beside a solution: rcond, jitters and refinement (cpu_solve_options.c). */
 bool cpu_solve_has_options(const struct gram_solve_op *op);
 gram_status cpu_solve_options(gram_context *g, struct solve_plan *plan);
 #endif

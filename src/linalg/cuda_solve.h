@@ -1,5 +1,5 @@
 /*
- * cuda_solve.h - what small and large systems share: the call taken apart, launches
+ * cuda_solve.h - a call taken apart, and what its options need of the plain way
  *
  * SPDX-License-Identifier: MIT
  */
@@ -22,12 +22,6 @@ size_t cuda_solve_most_shared(int arch);
 
 /* The variant of a kernel (SOLVE_SMALL, ...). */
 void cuda_solve_variant(int kernel, bool lu, gram_dtype dtype, struct cuda_variant *v);
-/* Queues a kernel (SOLVE_SMALL, ...) of `blocks` blocks; the device's context is current. */
-gram_status cuda_solve_launch(gram_context *g, const struct cuda_solve_plan *plan, int kernel,
-                              void *params, const unsigned blocks[2]);
-
-/* cuda_solve_large.c: by cuSOLVER, one matrix after the other. */
-gram_status cuda_solve_large(gram_context *g, const struct cuda_solve_plan *plan);
 
 /* cuda_solve_options.c.  has_options is true of calls for what only that file can do, and of those
  * that it does quickest. */
