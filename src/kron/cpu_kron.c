@@ -39,7 +39,7 @@ struct kron_outer {
     int64_t stride;
 };
 
-#define TEMPLATE "kron/cpu_kron_expand.h"
+#define TEMPLATE "kron/kron_expand_loops.h"
 #define HALVES   1
 #define INTEGERS 1
 #include "cpu/each_dtype.h"

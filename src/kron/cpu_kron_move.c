@@ -10,7 +10,7 @@
 #include "cpu/cpu.h"
 #include "cpu_kron_matmul.h"
 
-#define TEMPLATE "kron/cpu_kron_move.h"
+#define TEMPLATE "kron/kron_move_loops.h"
 #define HALVES   1
 #define INTEGERS 1
 #include "cpu/each_dtype.h"

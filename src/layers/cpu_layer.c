@@ -103,7 +103,7 @@ static struct places places_of(const struct gram_layer_op *l, const struct patch
     return p;
 }
 
-#define TEMPLATE "layers/cpu_layer_move.h"
+#define TEMPLATE "layers/layer_move_loops.h"
 #define HALVES   1
 #define INTEGERS 0
 #include "cpu/each_dtype.h"

@@ -1,5 +1,5 @@
 /*
- * cpu_kron_expand.h - template: rows of a Kronecker product, of one dtype
+ * kron_expand_loops.h - template: rows of a Kronecker product, of one dtype
  *
  * Parameters: SOURCE, stored, real, LOAD and STORE: see each_dtype.h.
  *

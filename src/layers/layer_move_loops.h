@@ -1,5 +1,5 @@
 /*
- * cpu_layer_move.h - template: parts of a layer's tensors, of one dtype, and their sums; outputs
+ * layer_move_loops.h - template: parts of a layer's tensors, of one dtype, and their sums; outputs
  *
  * Parameters: SOURCE, stored, real, LOAD, STORE: see each_dtype.h.
  *

@@ -1,9 +1,7 @@
 /*
- * cpu_kron_move.h - template: factors packed, tensors of any strides in and out, of one
- * dtype
+ * kron_move_loops.h - template: factors packed, tensors of any strides in and out, of one dtype
  *
- * Parameters: SOURCE, stored, real, LOAD, STORE and NUMBER: see
- * each_dtype.h.
+ * Parameters: SOURCE, stored, real, LOAD, STORE and NUMBER: see each_dtype.h.
  *
  * SPDX-License-Identifier: MIT
  */
