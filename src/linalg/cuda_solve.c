@@ -3,7 +3,7 @@
  *
  * Nothing waits: what became of an item is in info, and its x is NaN if the factorisation failed.
  *
- * Large matrices go through cuSOLVER one after the other.  cuSOLVER is column-major, as LAPACK is: a
+ * Large matrices go through cuSOLVER one after the other.  It is column-major, as LAPACK is: a
  * row-major triangle is its other triangle of the transpose, which for a symmetric matrix is the
  * matrix; a row-major LU is a factorisation of A^T, solved transposed.  So every matrix with a unit
  * stride is used where it lies.  Others, and matrices that must survive, are copied to a scratch
