@@ -21,7 +21,7 @@ struct row {
     int64_t batch; /* 0: none */
     gram_dtype dtype;
     enum layout x_layout, layout; /* of x; of values and vectors */
-    bool smallest, per_item, values_only, nan;
+    bool smallest, per_item, values_only, nan, lengths;
     const char *why;
 };
 
@@ -45,6 +45,9 @@ static const struct row rows[] = {
     {LAPLACE, .n = 40, .d = 3, .k = 2, .batch = 3, .dtype = GRAM_F64, .per_item = true,
      .why = "a batch, another L for every item"},
     {GAUSSIAN, .n = 50, .d = 3, .k = 2, .dtype = GRAM_F16, .values_only = true, .why = "halves"},
+    {GAUSSIAN, .n = 60, .d = 4, .k = 3, .dtype = GRAM_F32, .lengths = true, .why = "lengths"},
+    {LAPLACE, .n = 40, .d = 3, .k = 2, .batch = 2, .dtype = GRAM_F64, .lengths = true,
+     .why = "a batch, other lengths for every item"},
     {LAPLACE, .n = 40, .d = 3, .k = 2, .batch = 2, .dtype = GRAM_F32, .nan = true,
      .why = "NaN in the first item"},
 };
@@ -64,10 +67,11 @@ enum argument {
     VECTORS,
     INFO,
     BANDWIDTH,
+    LENGTHS,
     ARGUMENTS
 };
 
-static const char *const names[] = {"x", "values", "vectors", "info", "bandwidth"};
+static const char *const names[] = {"x", "values", "vectors", "info", "bandwidth", "lengths"};
 
 struct problem {
     const struct row *row;
@@ -105,6 +109,10 @@ static void setup(struct harness *h, const struct row *row, struct problem *q)
     create(h, q, BANDWIDTH, GRAM_F64, ROW_MAJOR, 0, NULL);
     test_fill_uniform(h, &q->t[X], -1, 1);
     test_fill_uniform(h, &q->t[BANDWIDTH], 1, 3);
+    create(h, q, LENGTHS, out, ROW_MAJOR, 1, (int64_t[]){row->d});
+    test_fill_uniform(h, &q->t[LENGTHS], 0.5, 2);
+    if (row->lengths)
+        q->kernel.lengths = &q->t[LENGTHS].t;
     if (row->nan)
         test_put(&q->t[X].t, 1, NAN);
     if (row->per_item)
@@ -122,6 +130,8 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 
     if (q->row->per_item)
         kernel.bandwidth = gram_values(&q->there[BANDWIDTH].t);
+    if (q->row->lengths)
+        kernel.lengths = &q->there[LENGTHS].t;
     return need ? gram_eigh_kernel_workspace(h->g, x, &kernel, &q->options, values, vectors, need)
                 : gram_eigh_kernel(h->g, x, &kernel, &q->options, values, vectors,
                                    &q->there[INFO].t);

@@ -36,6 +36,9 @@ double reference_cdist(const gram_tensor *x, const gram_tensor *y, gram_scalar p
 double reference_kernel(const gram_tensor *x, const gram_tensor *y,
                         const gram_kernel_options *options, const struct reference_batch *batch,
                         const int64_t item_ij[3]);
+/* An element of x or y, divided by its length if options has lengths. */
+double reference_coordinate(const gram_tensor *t, const gram_kernel_options *options,
+                            const struct reference_batch *batch, const int64_t item_row_k[3]);
 /* The inner sum; magnitude gets the sum of the absolute values of its terms. */
 double reference_kernel_sum(const gram_tensor *x, const gram_tensor *y,
                             const gram_kernel_options *options, const struct reference_batch *batch,
@@ -82,6 +85,10 @@ double reference_vjp_points(const struct reference_vjp *in, const struct referen
 /* grads.regularization or grads.bandwidth */
 double reference_vjp_scalar(const struct reference_vjp *in, const struct reference_batch *batch,
                             int64_t item, bool regularization, double *magnitude);
+/* grads.lengths[k]; terms are those of x and y, whose coordinates count from the first row of y for
+ * a function of differences */
+double reference_vjp_length(const struct reference_vjp *in, const struct reference_batch *batch,
+                            const int64_t item_k[2], double *magnitude);
 
 /* reference_matmul_batched.c: out[i, j] of gram_matmul_batched, and of gram_syrk_ema, before being
  * what l held there; options are all given, magnitude gets the same formula of absolute values. */

@@ -128,6 +128,16 @@ static double bandwidth_derivative(gram_function f, const struct parameters *at,
     return 0;
 }
 
+double reference_coordinate(const gram_tensor *t, const gram_kernel_options *options,
+                            const struct reference_batch *batch, const int64_t item_row_k[3])
+{
+    double e = reference_element(t, batch, item_row_k[0], 2, item_row_k + 1);
+
+    if (options->lengths)
+        e /= reference_element(options->lengths, batch, item_row_k[0], 1, item_row_k + 2);
+    return e;
+}
+
 double reference_kernel_sum(const gram_tensor *x, const gram_tensor *y,
                             const gram_kernel_options *options, const struct reference_batch *batch,
                             const int64_t item_ij[3], double *magnitude)
@@ -137,8 +147,8 @@ double reference_kernel_sum(const gram_tensor *x, const gram_tensor *y,
 
     *magnitude = 0;
     for (int64_t k = 0; k < x->shape[x->ndim - 1]; k++) {
-        double a = reference_element(x, batch, item_ij[0], 2, (int64_t[]){item_ij[1], k});
-        double b = reference_element(z, batch, item_ij[0], 2, (int64_t[]){item_ij[2], k});
+        double a = reference_coordinate(x, options, batch, (int64_t[]){item_ij[0], item_ij[1], k});
+        double b = reference_coordinate(z, options, batch, (int64_t[]){item_ij[0], item_ij[2], k});
         double term = options->inner == GRAM_DOT ? a * b
                       : isinf(p)                 ? fabs(a - b)
                                                  : pow(fabs(a - b), p);
@@ -171,13 +181,13 @@ double reference_covariance(const gram_kernel_options *options, const struct ref
            (isinf(at.p) ? 1 : at.p);
 }
 
-static double norm(const gram_tensor *t, const struct reference_batch *batch, int64_t item,
-                   int64_t row)
+static double norm(const gram_tensor *t, const gram_kernel_options *options,
+                   const struct reference_batch *batch, int64_t item, int64_t row)
 {
     double sum = 0;
 
     for (int64_t k = 0; k < t->shape[t->ndim - 1]; k++) {
-        double e = reference_element(t, batch, item, 2, (int64_t[]){row, k});
+        double e = reference_coordinate(t, options, batch, (int64_t[]){item, row, k});
         sum += e * e;
     }
     return sqrt(sum);
@@ -191,8 +201,8 @@ double reference_kernel(const gram_tensor *x, const gram_tensor *y,
                       sum = reference_kernel_sum(x, y, options, batch, item_ij, &magnitude), result;
 
     if (options->function == GRAM_COSINE)
-        norms =
-            norm(x, batch, item_ij[0], item_ij[1]) * norm(y ? y : x, batch, item_ij[0], item_ij[2]);
+        norms = norm(x, options, batch, item_ij[0], item_ij[1]) *
+                norm(y ? y : x, options, batch, item_ij[0], item_ij[2]);
     result = reference_covariance(options, batch, item_ij[0], sum, norms);
     if (options->output == GRAM_VALUE &&
         options->row_offset + item_ij[1] == options->column_offset + item_ij[2])

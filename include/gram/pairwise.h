@@ -139,7 +139,7 @@ typedef struct gram_kernel_options {
     gram_scalar p;           /* of the inner term: > 0 */
     gram_scalar outer_power; /* s = (inner sum)^outer_power; 0.5: a square root */
     gram_function function;
-    gram_scalar bandwidth; /* L > 0 */
+    gram_scalar bandwidth; /* L > 0; one number per coordinate: see lengths */
     gram_scalar exponent;  /* q > 0 */
     gram_scalar alpha;     /* > 0 */
     gram_scalar gamma, coef0, degree;
@@ -153,13 +153,16 @@ typedef struct gram_kernel_options {
     /* 1: the outer power is 1 / p, for each item (none for p = INFINITY), instead of outer_power.
      * This is meant for a p that is a tensor. */
     int root;
+    /* One positive number per coordinate, by which x and y are divided before anything else: [k] or
+     * [batch..., k], in the dtype of x, or f32 for halves.  NULL: none.  See gram_kernel. */
+    const gram_tensor *lengths;
 } gram_kernel_options;
 
 /* clang-format off */
 #define GRAM_KERNEL_OPTIONS_INIT                                                                  \
     {sizeof(gram_kernel_options), GRAM_DIFFERENCE, {2, NULL}, {1, NULL}, GRAM_IDENTITY, {1, NULL}, \
      {1, NULL}, {1, NULL}, {1, NULL}, {0, NULL}, {3, NULL}, {0, NULL}, 0, 0, GRAM_VALUE, NULL,     \
-     NULL, 0, 0, 0}
+     NULL, 0, 0, 0, NULL}
 /* clang-format on */
 
 /* The L_pq Laplace kernel exp(-||x - y||_p^q / L^q).  With q = p it is the product Laplace
@@ -195,6 +198,19 @@ static inline gram_kernel_options gram_gaussian(double bandwidth)
  * matrix.  Shapes, dtypes, batches, NaN, the symmetric case and the error of the sum are those of
  * gram_cdist.  r is added once, after f; on the diagonal of the symmetric case, f is computed for a
  * sum that is exactly zero.
+ *
+ * options.lengths divides coordinate k of x and of y by its k-th number l_k before anything else:
+ *   s = (sum_k |(x[..., i, k] - y[..., j, k]) / l_k|^p)^outer_power, or sum_k x y / l_k^2.
+ * These are the lengthscales of "automatic relevance determination" (ARD).  The quotients are
+ * stored in scratch, m k and n k numbers for each item of the batch, in the dtype of out.  With
+ * GRAM_DIFFERENCE they are (x - c) / l and (y - c) / l, where c is the first row of y of the item
+ * (an element of it that is not finite, or is beyond 1e30, counts as 0), so that points far from
+ * the origin keep their digits.  Each quotient is wrong by at most eps |x - c| / l, and what this
+ * reference says of points holds for the quotients: points that are equal stay equal, and x = y
+ * stays symmetric.  GRAM_WEIGHT is that of the quotients: d k / d x_k is weight / l_k * sgn(u - v)
+ * |u - v|^(p-1) with the quotients u and v, or weight / l_k * v.  GRAM_COSINE takes the norms of
+ * the quotients.  A length that is not positive and finite is refused; on a CUDA device, where it
+ * cannot be read, it gives NaN.
  *
  * Error of f, given the sum: let t be the argument of f, which is a multiple of a power of the sum
  * (s / L, s / (2 L^2), (s / L)^q, ..., or gamma s + coef0).  The error is at most 8 eps (|f| + |t
@@ -278,6 +294,7 @@ typedef struct gram_kernel_grads {
     gram_tensor *y;              /* n by k */
     gram_tensor *bandwidth;      /* has the shape of the batch */
     gram_tensor *regularization; /* has the shape of the batch */
+    gram_tensor *lengths;        /* [batch..., k]; read only where options.lengths is given */
 } gram_kernel_grads;
 
 /*
@@ -285,13 +302,19 @@ typedef struct gram_kernel_grads {
  * which is m by n,
  *   grads.x[i, k] = sum_j grad[i, j] dK[i, j] / dx[i, k], likewise for y,
  *   grads.bandwidth = sum_ij grad[i, j] dK[i, j] / dL,
- *   grads.regularization = sum_ij grad[i, j] [row_offset + i == column_offset + j].
+ *   grads.regularization = sum_ij grad[i, j] [row_offset + i == column_offset + j],
+ *   grads.lengths[k] = sum_ij grad[i, j] dK[i, j] / dl[k].
  * If x and y are one array, its gradient is grads.x + grads.y.  Coordinates that are equal
  * contribute 0, and so do points that coincide if the kernel has no derivative there.  No m by n
  * matrix is stored.  All tensors are f32, or all are f64.  The gradients have the batch shape of
  * the call.  With p = INFINITY, every coordinate whose difference is the largest receives the whole
  * derivative, as in PyTorch, and the others receive none (none at all for points that coincide).  p
  * = 0 has no gradient and is refused, and so is grads.bandwidth with GRAM_EXPRESSION.
+ *
+ * grads.lengths is computed from the gradients to the quotients u and v of gram_kernel:
+ *   -(sum_i u[i, k] dK / du[i, k] + sum_j v[j, k] dK / dv[j, k]) / l[k],
+ * summed in double.  Its error is that of these gradients times |u| and |v|, summed and divided by
+ * l.  Scratch holds the gradients of the two if grads.x and grads.y are not wanted.
  */
 GRAM_API gram_status gram_kernel_vjp(gram_context *g, const gram_tensor *x, const gram_tensor *y,
                                      const gram_kernel_options *options, const gram_tensor *grad,

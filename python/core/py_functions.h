@@ -37,13 +37,14 @@ enum py_kernel_argument {
     PY_K_PARAMETERS,
     PY_K_OUTPUT,
     PY_K_PARAMETER,
+    PY_K_LENGTHS,
     PY_K_COUNT
 };
 
 #define PY_KERNEL_OPTION_WORDS                                                                  \
   PY_kernel, PY_bandwidth, PY_p, PY_exponent, PY_alpha, PY_gamma, PY_coef0, PY_degree,          \
       PY_regularization, PY_row_offset, PY_column_offset, PY_outer_power, PY_expression, PY_of, \
-      PY_parameters, PY_output, PY_parameter
+      PY_parameters, PY_output, PY_parameter, PY_lengths
 #define PY_KERNEL_WORDS PY_x, PY_y, PY_KERNEL_OPTION_WORDS
 
 /* A kernel and the memory that its options point to. */

@@ -88,7 +88,9 @@ const char py_kernel_doc[] =
     "parameter that `parameter` names.\n\n"
     "Shapes, dtypes, batches and out are as in gram.cdist.  Every number may be an array that\n"
     "broadcasts over the batch.  An array of bandwidths has one value per item of the batch,\n"
-    "not one per coordinate: for lengthscales per coordinate, divide x and y by them.\n"
+    "not one per coordinate: that is lengths, an array (..., k) of positive numbers, by which\n"
+    "the columns of x and y are divided before anything else.  It has the dtype of x (float32\n"
+    "for halves), and each quotient is rounded once.\n"
     "Options that the kernel does not have, such as the gamma of a Gaussian, are refused.\n\n"
     "Raises ValueError for values, shapes and dtypes that do not fit, and TypeError for\n"
     "arguments that are not arrays.  Sources: Rasmussen and Williams, Gaussian processes for\n"
@@ -98,7 +100,10 @@ const char py_kernel_doc[] =
     ">>> gram.kernel(x, None, \"gaussian\", bandwidth=2.0).round(3).tolist()\n"
     "[[1.0, 0.882], [0.882, 1.0]]\n"
     ">>> gram.kernel(x, expression=\"1 / (1 + c * s)\", parameters={\"c\": 3}).tolist()\n"
-    "[[1.0, 0.25], [0.25, 1.0]]\n";
+    "[[1.0, 0.25], [0.25, 1.0]]\n"
+    ">>> points = np.array([[0.0, 0.0], [3.0, 8.0]])\n"
+    ">>> gram.kernel(points, kernel=\"distance\", lengths=np.array([1.0, 2.0]))[0, 1].item()\n"
+    "5.0\n";
 
 PY_WITH_WORKSPACE(py_kernel, kernel)
 

@@ -132,6 +132,8 @@ static int read_numbers(struct py_call *call, PyObject *const *v, struct py_kern
         py_int64(call->function, "row_offset", v[PY_K_ROW_OFFSET], &o->row_offset) ||
         py_int64(call->function, "column_offset", v[PY_K_COLUMN_OFFSET], &o->column_offset))
         return -1;
+    if (py_given(v[PY_K_LENGTHS]) && !(o->lengths = py_input(call, "lengths", v[PY_K_LENGTHS])))
+        return -1;
     return read_parameters(call, v[PY_K_PARAMETERS], k);
 }
 
@@ -256,6 +258,8 @@ void py_kernel_batch(struct py_shape *shape, const struct py_kernel *k)
     join(shape, o->coef0);
     join(shape, o->degree);
     join(shape, o->regularization);
+    if (o->lengths)
+        py_batch(shape, o->lengths, 1);
     for (int64_t i = 0; i < o->parameter_count; i++)
         join(shape, o->parameters[i].value);
 }

@@ -12,7 +12,8 @@ enum {
     WRT,
     OUT,
     COUNT,
-    MOST_GRADS = 4
+    LENGTHS = 4, /* among the names of wrt */
+    MOST_GRADS = 5
 };
 
 static const unsigned char words[] = {PY_KERNEL_WORDS, PY_grad, PY_wrt, PY_out};
@@ -26,7 +27,7 @@ struct wanted {
 
 static int read_name(PyObject *name, struct wanted *w)
 {
-    static const char *const names[] = {"x", "y", "bandwidth", "regularization", NULL};
+    static const char *const names[] = {"x", "y", "bandwidth", "regularization", "lengths", NULL};
 
     if (w->count == MOST_GRADS) {
         PyErr_Format(PyExc_ValueError, "%s: wrt has more than %d names", signature.name,
@@ -72,6 +73,14 @@ static int read_wrt(struct py_call *call, PyObject *value, struct wanted *w)
     return count > 0 && !failed ? 0 : -1;
 }
 
+static bool to_lengths(const struct wanted *w)
+{
+    for (int i = 0; i < w->count; i++)
+        if (w->which[i] == LENGTHS)
+            return true;
+    return false;
+}
+
 /* Makes the outputs, or views those that the caller gave: one, or a tuple as wrt. */
 static int make_outputs(struct py_call *call, PyObject *value, const struct wanted *w,
                         const struct py_shape *batch, const struct py_pair *pair,
@@ -87,10 +96,10 @@ static int make_outputs(struct py_call *call, PyObject *value, const struct want
     for (int i = 0; i < w->count; i++) {
         const gram_tensor *of = w->which[i] == 0 ? pair->x : pair->y ? pair->y : pair->x;
         struct py_shape shape = *batch;
-        if (w->which[i] < 2) {
+        if (w->which[i] < 2)
             py_append(&shape, of->ndim >= 2 ? of->shape[of->ndim - 2] : 0);
+        if (w->which[i] < 2 || w->which[i] == LENGTHS)
             py_append(&shape, of->ndim >= 2 ? of->shape[of->ndim - 1] : 0);
-        }
         grads[w->which[i]] =
             py_output(call, "out", many ? PyTuple_GetItem(value, i) : value, &shape);
         if (!grads[w->which[i]])
@@ -124,11 +133,15 @@ static PyObject *products(PyObject *module, PyObject *const *args, Py_ssize_t na
     grad = py_input(&call, "grad", v[GRAD]);
     if (!grad || py_kernel_options(&call, v, &k) || py_place(&call))
         return py_fail(&call);
+    if (to_lengths(&wanted) && !k.options.lengths) {
+        PyErr_Format(PyExc_ValueError, "%s: wrt has 'lengths', but none are given", signature.name);
+        return py_fail(&call);
+    }
     py_batch(&shape, grad, 2);
     py_kernel_batch(&shape, &k);
     if (make_outputs(&call, v[OUT], &wanted, &shape, &pair, to))
         return py_fail(&call);
-    grads = (gram_kernel_grads){to[0], to[1], to[2], to[3]};
+    grads = (gram_kernel_grads){to[0], to[1], to[2], to[3], to[LENGTHS]};
     if (query)
         status =
             gram_kernel_vjp_workspace(call.g, pair.x, pair.y, &k.options, grad, &grads, &call.need);
@@ -141,8 +154,9 @@ const char py_kernel_vjp_doc[] =
     "kernel_vjp" PY_TEXT_kernel_vjp
     "Vector-Jacobian products of K = kernel(x, y, kernel, **options) with grad, which is\n"
     "(..., m, n).  For wrt \"x\" the result is sum_j grad[i, j] dK[i, j] / dx[i, k], and\n"
-    "likewise for \"y\".  For \"bandwidth\" it is sum_ij grad[i, j] dK[i, j] / dL, and for\n"
-    "\"regularization\" the sum of grad over the diagonal.\n\n"
+    "likewise for \"y\".  For \"bandwidth\" it is sum_ij grad[i, j] dK[i, j] / dL, for\n"
+    "\"regularization\" the sum of grad over the diagonal, and for \"lengths\" the sum of\n"
+    "grad[i, j] dK[i, j] / dl[k], which is (..., k).\n\n"
     "wrt is one name, or a tuple of names for a tuple of results (and of out).  The gradients\n"
     "of x and y are (..., m, k) and (..., n, k), and the others have the shape of the batch.\n"
     "If y is not given, \"x\" is the gradient with respect to the first argument of K(x, x),\n"

@@ -118,7 +118,8 @@ static gram_status gradients(gram_context *g, struct py_xla_call *c)
     c->wrong = used != c->out_count;
     if (c->wrong || !read_kernel(c, &k))
         return GRAM_INVALID_ARGUMENT;
-    grads = (gram_kernel_grads){to[0], to[1], to[2], to[3]};
+    grads =
+        (gram_kernel_grads){.x = to[0], .y = to[1], .bandwidth = to[2], .regularization = to[3]};
     return gram_kernel_vjp(g, &c->in[3], c->in_count > 4 ? &c->in[4] : NULL, &k.options, &c->in[2],
                            &grads);
 }

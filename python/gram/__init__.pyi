@@ -34,7 +34,7 @@ Side: TypeAlias = Literal["right", "left"]
 Output: TypeAlias = Literal["value", "weight", "bandwidth-derivative", "parameter-derivative"]
 PowerMethod: TypeAlias = Literal["auto", "eigh", "coupled-newton", "newton-schulz", "minimax"]
 Layer: TypeAlias = Literal["linear", "convolution", "embedding", "layer_norm", "group_norm"]
-Wrt: TypeAlias = Literal["x", "y", "bandwidth", "regularization"]
+Wrt: TypeAlias = Literal["x", "y", "bandwidth", "regularization", "lengths"]
 
 __version__: str
 
@@ -163,6 +163,7 @@ def kernel(
     parameters: dict[str, Number] | None = None,
     output: Output = "value",
     parameter: str | None = None,
+    lengths: Array | None = None,
     out: Array | None = None,
 ) -> Array: ...
 @overload
@@ -190,6 +191,7 @@ def kernel_vjp(
     parameters: dict[str, Number] | None = None,
     output: Output = "value",
     parameter: str | None = None,
+    lengths: Array | None = None,
 ) -> tuple[Array, ...]: ...
 @overload
 def kernel_vjp(
@@ -216,6 +218,7 @@ def kernel_vjp(
     parameters: dict[str, Number] | None = None,
     output: Output = "value",
     parameter: str | None = None,
+    lengths: Array | None = None,
 ) -> Array: ...
 def cdist_grad(
     a: Array, b: Array, c: Array, d: Array, p: Number = 2.0, *, out: Array | None = None
@@ -283,6 +286,7 @@ def tune(
     parameters: dict[str, Number] | None = None,
     output: Output = "value",
     parameter: str | None = None,
+    lengths: Array | None = None,
     out: Array | None = None,
 ) -> Tuning: ...
 @overload
@@ -460,6 +464,7 @@ def kernel_matmul(
     parameters: dict[str, Number] | None = None,
     output: Output = "value",
     parameter: str | None = None,
+    lengths: Array | None = None,
 ) -> Array: ...
 def matmul_batched(
     a: Array,
@@ -662,6 +667,7 @@ def eigh_kernel(
     parameters: dict[str, Number] | None = None,
     output: Output = "value",
     parameter: str | None = None,
+    lengths: Array | None = None,
 ) -> tuple[Array, Array]: ...
 @overload
 def eigh_kernel(
@@ -697,6 +703,7 @@ def eigh_kernel(
     parameters: dict[str, Number] | None = None,
     output: Output = "value",
     parameter: str | None = None,
+    lengths: Array | None = None,
 ) -> Array: ...
 @overload
 def eigh_kernel(
@@ -732,6 +739,7 @@ def eigh_kernel(
     parameters: dict[str, Number] | None = None,
     output: Output = "value",
     parameter: str | None = None,
+    lengths: Array | None = None,
 ) -> Array | tuple[Array, Array]: ...
 def kron_matmul_vjp(
     x: Array,

@@ -20,8 +20,34 @@ from gram._jax_derivatives import (
     value,
 )
 from gram._jax_linear import linear
+from gram._kernels import FAR_AWAY
 
 _BLOCK = 1 << 22  # elements of the matrices that a block of rows makes
+
+
+def divided(function, x, y, lengths, product):
+    """The points of a function, divided by lengths (..., k) if there are any.  Unless the kernel is
+    one of products, both are counted from the first row of y, as gram_kernel does it, so that
+    points far from the origin keep their digits.  Lengths that are not positive and finite give
+    nan."""
+    if lengths is None:
+        return x, y
+    dtype = result_type(x)
+    lengths = jnp.asarray(lengths, dtype)
+    if lengths.shape[-1:] != x.shape[-1:]:
+        raise ValueError(
+            f"gram.jax.{function}: lengths has the shape {lengths.shape}, expected "
+            f"(..., {x.shape[-1]})"
+        )
+    good = (lengths > 0) & (lengths < math.inf)
+    lengths = jnp.where(good, lengths, math.nan)[..., None, :]
+    x, y = (None if a is None else a.astype(dtype) for a in (x, y))
+    of = x if y is None else y
+    if not product and of.shape[-2] > 0:
+        first = jax.lax.stop_gradient(of[..., :1, :])
+        first = jnp.where(jnp.abs(first) <= FAR_AWAY, first, 0.0)
+        x, y = x - first, None if y is None else y - first
+    return x / lengths, None if y is None else y / lengths
 
 
 def _check_columns(function, x, y):

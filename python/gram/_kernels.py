@@ -3,6 +3,15 @@
 from gram import _core
 
 _NUMBERS = {"bandwidth", "p", "exponent", "alpha", "gamma", "coef0", "degree"}
+_OF_PRODUCTS = {"linear", "polynomial", "sigmoid", "cosine"}
+
+# Coordinates beyond this are not moved to the origin: see gram_kernel on lengths.
+FAR_AWAY = 1e30
+
+
+def is_of_products(kernel, expression, of):
+    """Whether a kernel is a function of x.y, and not of differences."""
+    return kernel in _OF_PRODUCTS if expression is None else of == "product"
 
 
 def had(words):

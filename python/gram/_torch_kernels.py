@@ -3,7 +3,7 @@
 import torch
 
 from gram import _core, _torch_numbers
-from gram._kernels import had
+from gram._kernels import FAR_AWAY, had, is_of_products
 from gram._torch_register import batch, operator, plain, summed
 from gram._torch_second import kernel_second
 
@@ -47,6 +47,38 @@ def keywords(bandwidth, regularization, hypers, options):
 def result_type(x):
     """The dtype of a result: halves give single precision."""
     return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+def quotients(x, y, lengths, product):
+    """x and y divided by lengths (..., 1, k), with gradients; y may be None.  Unless the kernel is
+    one of products, both are counted from the first row of y, as gram_kernel does it, so that
+    points far from the origin keep their digits.  Lengths that are not positive and finite give
+    nan."""
+    dtype = result_type(x)
+    good = (lengths > 0) & (lengths < float("inf"))
+    lengths = torch.where(good, lengths, float("nan")).to(dtype)
+    x, y = (None if t is None else t.to(dtype) for t in (x, y))
+    of = x if y is None else y
+    if not product and of.shape[-2] > 0:
+        first = of[..., :1, :].detach()
+        first = torch.where(first.abs() <= FAR_AWAY, first, 0.0)
+        x, y = x - first, None if y is None else y - first
+    return x / lengths, None if y is None else y / lengths
+
+
+def divided(function, x, y, lengths, options):
+    """The points of gram.torch.<function>, divided by its lengths if there are any."""
+    if lengths is None:
+        return x, y
+    if not isinstance(lengths, torch.Tensor) or lengths.shape[-1:] != x.shape[-1:]:
+        got = getattr(lengths, "shape", None)
+        got = type(lengths).__name__ if got is None else f"of shape {tuple(got)}"
+        raise ValueError(
+            f"gram.torch.{function}: lengths is {got}, expected a tensor (..., {x.shape[-1]})"
+        )
+    kernel = options.get("kernel", "laplace")
+    product = is_of_products(kernel, options.get("expression"), options.get("of"))
+    return quotients(x, y, lengths[..., None, :], product)
 
 
 def _pair_shape(x, y, *numbers):

@@ -25,7 +25,7 @@ except ImportError as e:
     raise ImportError("gram.gpytorch needs GPyTorch 1.14 or newer (pip install gpytorch)") from e
 
 import gram.torch
-from gram import _torch_products
+from gram import _torch_kernels, _torch_products
 from gram._torch_register import summed as _summed
 
 __all__ = [
@@ -75,21 +75,28 @@ class KernelOperator(KernelLinearOperator):
     it is kept for its products; otherwise each product computes it again.
 
     x1 is (..., m, k) and x2 is (..., n, k), of float32 or float64; both have gradients.  Options
-    are those of gram.torch.kernel, but not tensors: divide the points by their lengthscales
-    instead.  Indexing gives operators on fewer points, and to_dense() stores the matrix.  Raises
-    TypeError for an option that is a tensor, and otherwise the same errors as gram.kernel_matmul.
+    are those of gram.torch.kernel, but not tensors, except for lengths, by which the points are
+    divided at once, and which have gradients.  Indexing gives operators on fewer points, and
+    to_dense() stores the matrix.  Raises TypeError for another option that is a tensor, and
+    otherwise the same errors as gram.kernel_matmul.
 
     >>> x = torch.tensor([[0.0], [1.0], [2.0]])
     >>> (gram.gpytorch.KernelOperator(x, x, kernel="linear") @ torch.ones(3)).tolist()
     [0.0, 3.0, 6.0]
     """
 
-    def __init__(self, x1, x2, covar_func=_matrix, **options):
+    def __init__(self, x1, x2, covar_func=_matrix, lengths=None, **options):
+        if lengths is not None:
+            one_set = _one_set(x1, x2)
+            x1, x2 = _torch_kernels.divided(
+                "kernel", x1, None if one_set else x2, lengths, options
+            )
+            x2 = x1 if one_set else x2
         for name, value in options.items():
             if isinstance(value, torch.Tensor):
                 raise TypeError(
-                    f"gram.gpytorch.KernelOperator: {name} is a tensor, expected a number: "
-                    "divide the points by a lengthscale instead"
+                    f"gram.gpytorch.KernelOperator: {name} is a tensor, expected a number; "
+                    "lengths may be a tensor"
                 )
         super().__init__(x1, x2, covar_func=covar_func, **options)
 
@@ -199,8 +206,8 @@ class _Kernel(gpytorch.kernels.Kernel):
         if params.get("last_dim_is_batch"):
             raise NotImplementedError("gram.gpytorch: last_dim_is_batch is not offered")
         one_set = _one_set(x1, x2)
-        x1 = x1 / self.lengthscale
-        x2 = x1 if one_set else x2 / self.lengthscale
+        x1, x2 = _torch_kernels.quotients(x1, None if one_set else x2, self.lengthscale, False)
+        x2 = x1 if one_set else x2
         matrix = KernelOperator(x1, x2, **self.form())
         if diag:
             return matrix.diagonal(dim1=-1, dim2=-2)

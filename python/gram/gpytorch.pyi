@@ -14,6 +14,7 @@ class KernelOperator(KernelLinearOperator):
         x1: torch.Tensor,
         x2: torch.Tensor,
         covar_func: Callable[..., Any] = ...,
+        lengths: torch.Tensor | None = None,
         **options: Any,
     ) -> None: ...
     def to_dense(self) -> torch.Tensor: ...

@@ -24,6 +24,7 @@ except ImportError as e:
 from gram import _jax_agop, _jax_algebra, _jax_derivatives, _jax_points
 from gram._arrays import eigh_count
 from gram._jax_call import matrices, number, result_type
+from gram._kernels import is_of_products
 from gram._powers import exponent
 
 __all__ = [
@@ -59,6 +60,10 @@ def _options(kernel, output="value", expression=None, of="distance", parameters=
     return _jax_derivatives.settled(kernel, expression, of, parameters, output, **numbers)
 
 
+def _is_of_products(kernel, expression=None, of="distance", **numbers):
+    return is_of_products(kernel, expression, of)
+
+
 def kernel(
     x,
     y=None,
@@ -66,14 +71,17 @@ def kernel(
     *,
     bandwidth=1.0,
     regularization=0.0,
+    lengths=None,
     output="value",
     **options,
 ):
     """The kernel matrix of x (..., m, k) and y (..., n, k), as gram.kernel (see there for options).
 
-    bandwidth and regularization are numbers, or arrays that broadcast over the batch.  They, x and
-    y have gradients, twice except for an expression.  The other options are numbers that are known
-    when a program is traced.  output="weight" and "bandwidth-derivative" have no gradient.
+    bandwidth and regularization are numbers, or arrays that broadcast over the batch.  lengths
+    (..., k) has one positive number per coordinate, by which x and y are divided first; another
+    number gives nan.  They, x and y have gradients, twice except for an expression.  The other
+    options are numbers that are known when a program is traced.  output="weight" and
+    "bandwidth-derivative" have no gradient.
 
     >>> k = lambda length: gram.jax.kernel(
     ...     jnp.zeros((1, 1)), jnp.ones((1, 1)), "gaussian", bandwidth=length)[0, 0]
@@ -81,6 +89,7 @@ def kernel(
     True
     """
     x, y = matrices("kernel", x=x, y=y)
+    x, y = _jax_points.divided("kernel", x, y, lengths, _is_of_products(kernel, **options))
     dtype = result_type(x)
     return _jax_points.kernel(
         _options(kernel, output, **options), x, y,
@@ -89,16 +98,26 @@ def kernel(
 
 
 def kernel_matmul(
-    x, y=None, kernel="laplace", *, v, bandwidth=1.0, regularization=0.0, **options
+    x,
+    y=None,
+    kernel="laplace",
+    *,
+    v,
+    bandwidth=1.0,
+    regularization=0.0,
+    lengths=None,
+    **options,
 ):
     """kernel(x, y) @ v for v (..., n, r) or (n,), without the matrix, as gram.kernel_matmul.
 
-    x, y, v, bandwidth and regularization have gradients, twice, computed in blocks of rows.
+    x, y, v, bandwidth, regularization and lengths have gradients, twice, computed in blocks of
+    rows.
 
     >>> gram.jax.kernel_matmul(jnp.zeros((2, 1)), v=jnp.ones(2)).tolist()
     [2.0, 2.0]
     """
     x, y = matrices("kernel_matmul", x=x, y=y)
+    x, y = _jax_points.divided("kernel_matmul", x, y, lengths, _is_of_products(kernel, **options))
     dtype = result_type(x)
     v = number(v, dtype)
     product = _jax_points.kernel_matmul(

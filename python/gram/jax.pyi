@@ -19,6 +19,7 @@ def kernel(
     *,
     bandwidth: ArrayLike = 1.0,
     regularization: ArrayLike = 0.0,
+    lengths: ArrayLike | None = None,
     output: Output = "value",
     **options: Any,
 ) -> jax.Array: ...
@@ -30,6 +31,7 @@ def kernel_matmul(
     v: ArrayLike,
     bandwidth: ArrayLike = 1.0,
     regularization: ArrayLike = 0.0,
+    lengths: ArrayLike | None = None,
     **options: Any,
 ) -> jax.Array: ...
 def median_distance(

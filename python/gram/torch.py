@@ -112,13 +112,14 @@ def _options(
     return [*tensors, hypers], options
 
 
-def kernel(x, y=None, kernel="laplace", *, output="value", **options):
+def kernel(x, y=None, kernel="laplace", *, output="value", lengths=None, **options):
     """The kernel matrix of x (..., m, k) and y (..., n, k), as gram.kernel (see there for options).
 
     Every number, also in the dict parameters, is a number or a tensor that broadcasts over the
-    batch: a vector of bandwidths gives one matrix per bandwidth.  For one lengthscale per
-    coordinate, divide x and y by the lengthscales, or use the kernels of gram.gpytorch.  x, y,
-    bandwidth and regularization have gradients, twice except for an expression and outer_power.
+    batch: a vector of bandwidths gives one matrix per bandwidth.  lengths (..., k) is a tensor with
+    one positive number per coordinate, by which x and y are divided first; another number gives
+    nan.  x, y, bandwidth, regularization and lengths have gradients, twice except for an expression
+    and outer_power.
     The other numbers (p, exponent, alpha, gamma, coef0, degree, outer_power and parameters) have
     them once.  Numbers that the kernel does not use have the gradient 0.  The gradient of degree is
     nan where gamma x.y + coef0 is negative, and points that coincide contribute 0 to those of p and
@@ -129,19 +130,21 @@ def kernel(x, y=None, kernel="laplace", *, output="value", **options):
     >>> torch.autograd.grad(k, length)[0].item() == k.item() / 8
     True
     """
+    x, y = _torch_kernels.divided("kernel", x, y, lengths, {"kernel": kernel, **options})
     tensors, options = _options(kernel, **options)
     return _torch_kernels.kernel(x, y, *tensors, *options, output)
 
 
-def kernel_matmul(x, y=None, kernel="laplace", *, v, **options):
+def kernel_matmul(x, y=None, kernel="laplace", *, v, lengths=None, **options):
     """kernel(x, y) @ v for v (..., n, r) or (n,), without the matrix, as gram.kernel_matmul.
 
-    x, y, v and all numbers have gradients, the same as gram.torch.kernel, computed in blocks of
-    rows.
+    x, y, v, lengths and all numbers have gradients, the same as gram.torch.kernel, computed in
+    blocks of rows.
 
     >>> gram.torch.kernel_matmul(torch.zeros(2, 1), v=torch.ones(2)).tolist()
     [2.0, 2.0]
     """
+    x, y = _torch_kernels.divided("kernel_matmul", x, y, lengths, {"kernel": kernel, **options})
     tensors, options = _options(kernel, **options)
     product = _torch_products.kernel_matmul(
         x, y, *tensors, v[:, None] if v.dim() == 1 else v, *options

@@ -19,6 +19,7 @@ def kernel(
     kernel: Kernel = "laplace",
     *,
     output: Output = "value",
+    lengths: torch.Tensor | None = None,
     **options: Any,
 ) -> torch.Tensor: ...
 def kernel_matmul(
@@ -27,6 +28,7 @@ def kernel_matmul(
     kernel: Kernel = "laplace",
     *,
     v: torch.Tensor,
+    lengths: torch.Tensor | None = None,
     **options: Any,
 ) -> torch.Tensor: ...
 def median_distance(

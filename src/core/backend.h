@@ -190,6 +190,27 @@ struct gram_cdist_op {
     struct gram_hyper parameter[GRAM_MAX_PARAMETERS];
     int parameters;
     int64_t row_offset, column_offset;
+    struct gram_view lengths; /* of coordinates, a vector: the front's, which divides x and y by
+                                 them (lengths.c); data NULL where a backend gets the work */
+};
+
+/* out = (in - centre) / lengths, column by column; out may be in */
+struct gram_lengths_divide_op {
+    struct gram_batch batch;
+    struct gram_view in, out; /* out: f32 or f64; in: the same, or halves for f32 */
+    struct gram_view lengths; /* a vector of out's dtype */
+    struct gram_view centre;  /* a row of in's dtype, whose elements beyond GRAM_FAR_AWAY, or that
+                                 are NaN, count as 0; data NULL: none */
+};
+
+/* Points that are as far from the origin as this are not moved to it. */
+#define GRAM_FAR_AWAY 1e30
+
+/* out[k] = -(sum_i x[i][k] to_x[i][k] + sum_j y[j][k] to_y[j][k]) / lengths[k], all of one dtype */
+struct gram_lengths_grad_op {
+    struct gram_batch batch;
+    struct gram_view x, to_x, y, to_y;
+    struct gram_view lengths, out; /* vectors */
 };
 
 struct gram_median_op {
@@ -212,6 +233,8 @@ struct gram_kernel_vjp_op {
     struct gram_view grad;
     struct gram_view x, y, bandwidth, regularization; /* gradients; data NULL: not wanted */
     bool want_x, want_y, want_bandwidth, want_regularization;
+    struct gram_view lengths; /* the front's alone */
+    bool want_lengths;
 };
 
 struct gram_cdist_grad_op {

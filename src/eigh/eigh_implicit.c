@@ -244,6 +244,11 @@ static gram_status describe_kernel(gram_context *g, const gram_kernel_options *k
     return describe(g, args, &memory->report, op);
 }
 
+static gram_status run(gram_context *g, const void *work)
+{
+    return g->backend->eigh(g, work);
+}
+
 gram_status gram_eigh_kernel(gram_context *g, const gram_tensor *x,
                              const gram_kernel_options *kernel, const gram_eigh_options *options,
                              gram_tensor *values, gram_tensor *vectors, gram_tensor *info)
@@ -254,7 +259,8 @@ gram_status gram_eigh_kernel(gram_context *g, const gram_tensor *x,
 
     TRY(gram_begin(g, __func__));
     TRY(describe_kernel(g, kernel, &args, &memory, &op));
-    return gram_eigh_ended(g, g->backend->eigh(g, &op), options, &memory.report);
+    return gram_eigh_ended(g, gram_lengths_call(g, &memory.product.kernel, run, &op), options,
+                           &memory.report);
 }
 
 gram_status gram_eigh_kernel_workspace(gram_context *g, const gram_tensor *x,
@@ -269,7 +275,7 @@ gram_status gram_eigh_kernel_workspace(gram_context *g, const gram_tensor *x,
 
     TRY(gram_begin(g, __func__));
     TRY(describe_kernel(g, kernel, &args, &memory, &op));
-    TRY(gram_measure(g, &bytes, g->backend->eigh(g, &op)));
+    TRY(gram_measure(g, &bytes, gram_lengths_call(g, &memory.product.kernel, run, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }

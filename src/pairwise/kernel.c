@@ -59,6 +59,7 @@ static gram_status join_hypers(gram_context *g, const gram_kernel_options *o,
 {
     char name[40];
 
+    TRY(gram_lengths_join(g, o->lengths, batch));
     for (int i = 0; i < RULES; i++) {
         gram_scalar s = option_of(o, &rules[i]);
         if (s.tensor)
@@ -206,6 +207,7 @@ gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,
     TRY(gram_pair_join(g, pair, &op->batch));
     TRY(join_hypers(g, &o, &op->batch));
     TRY(gram_pair_view(g, pair, op));
+    TRY(gram_lengths_view(g, o.lengths, op));
     TRY(view_hypers(g, &o, op));
     TRY(view_parameters(g, &o, op));
     if (o.function == GRAM_EXPRESSION)
@@ -213,6 +215,11 @@ gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,
     if (!g->backend->cdist)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
+}
+
+static gram_status run(gram_context *g, const void *work)
+{
+    return g->backend->cdist(g, work);
 }
 
 gram_status gram_kernel(gram_context *g, const gram_tensor *x, const gram_tensor *y,
@@ -224,7 +231,7 @@ gram_status gram_kernel(gram_context *g, const gram_tensor *x, const gram_tensor
 
     TRY(gram_begin_without_blas(g, __func__));
     TRY(gram_kernel_describe(g, &pair, options, &expression, &op));
-    return g->backend->cdist(g, &op);
+    return gram_lengths_call(g, &op, run, &op);
 }
 
 gram_status gram_kernel_workspace(gram_context *g, const gram_tensor *x, const gram_tensor *y,
@@ -239,7 +246,7 @@ gram_status gram_kernel_workspace(gram_context *g, const gram_tensor *x, const g
     TRY(gram_begin_without_blas(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(gram_kernel_describe(g, &pair, options, &expression, &op));
-    TRY(gram_measure(g, &bytes, g->backend->cdist(g, &op)));
+    TRY(gram_measure(g, &bytes, gram_lengths_call(g, &op, run, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }
@@ -256,6 +263,7 @@ gram_status gram_cache_warm_kernel(gram_context *g, const gram_tensor *x, const 
     TRY(gram_begin_without_blas(g, __func__));
     TRY(gram_options_copy(g, &o, sizeof o, warm));
     TRY(gram_kernel_describe(g, &pair, options, &expression, &op));
+    gram_lengths_settle(&op);
     return gram_cache_warm_op(g, &op, &o);
 }
 

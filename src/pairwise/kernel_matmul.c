@@ -69,6 +69,11 @@ static gram_status describe(gram_context *g, const struct matmul_args *args,
     return GRAM_OK;
 }
 
+static gram_status run(gram_context *g, const void *work)
+{
+    return g->backend->kernel_matmul(g, work);
+}
+
 gram_status gram_kernel_matmul(gram_context *g, const gram_tensor *x, const gram_tensor *y,
                                const gram_kernel_options *kernel, const gram_tensor *v,
                                const gram_kernel_matmul_options *options, gram_tensor *out)
@@ -79,7 +84,7 @@ gram_status gram_kernel_matmul(gram_context *g, const gram_tensor *x, const gram
 
     TRY(gram_begin(g, __func__));
     TRY(describe(g, &args, &expression, &op));
-    return gram_call_ended(g, g->backend->kernel_matmul(g, &op));
+    return gram_call_ended(g, gram_lengths_call(g, &op.kernel, run, &op));
 }
 
 /* NOLINTNEXTLINE(readability-function-size): the arguments are those of the call */
@@ -96,7 +101,7 @@ gram_status gram_kernel_matmul_workspace(gram_context *g, const gram_tensor *x,
 
     TRY(gram_begin(g, __func__));
     TRY(describe(g, &args, &expression, &op));
-    TRY(gram_measure(g, &bytes, g->backend->kernel_matmul(g, &op)));
+    TRY(gram_measure(g, &bytes, gram_lengths_call(g, &op.kernel, run, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }

@@ -82,6 +82,7 @@ static gram_status check_inputs_apart(gram_context *g, const struct vjp_args *ar
         {         "options.coef0",          o->coef0.tensor},
         {        "options.degree",         o->degree.tensor},
         {"options.regularization", o->regularization.tensor},
+        {       "options.lengths",               o->lengths},
     };
 
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
@@ -116,12 +117,14 @@ static gram_status view_outputs(gram_context *g, const struct vjp_args *args,
 {
     const struct gram_cdist_op *k = &op->kernel;
     const gram_kernel_grads *to = args->grads;
+    const gram_tensor *lengths = args->options->lengths ? to->lengths : NULL;
     const struct vjp_output outputs[] = {
         {             "grads.x",              to->x, 2, k->x.rows, k->x.cols,              &op->want_x,&op->x                                                                                                       },
         {             "grads.y",              to->y, 2, k->y.rows, k->y.cols,              &op->want_y,         &op->y},
         {     "grads.bandwidth",      to->bandwidth, 0,         1,         1,      &op->want_bandwidth, &op->bandwidth},
         {"grads.regularization", to->regularization, 0,         1,         1, &op->want_regularization,
          &op->regularization                                                                                          },
+        {       "grads.lengths",            lengths, 1,         1, k->x.cols,        &op->want_lengths,   &op->lengths},
     };
 
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
@@ -171,7 +174,7 @@ gram_status gram_kernel_vjp(gram_context *g, const gram_tensor *x, const gram_te
 
     TRY(gram_begin(g, __func__));
     TRY(describe(g, &args, &expression, &op));
-    return g->backend->kernel_vjp(g, &op);
+    return gram_lengths_vjp(g, &op);
 }
 
 gram_status gram_kernel_vjp_workspace(gram_context *g, const gram_tensor *x, const gram_tensor *y,
@@ -186,7 +189,7 @@ gram_status gram_kernel_vjp_workspace(gram_context *g, const gram_tensor *x, con
     TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
     TRY(describe(g, &args, &expression, &op));
-    TRY(gram_measure(g, &bytes, g->backend->kernel_vjp(g, &op)));
+    TRY(gram_measure(g, &bytes, gram_lengths_vjp(g, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
 }

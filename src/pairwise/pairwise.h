@@ -33,6 +33,26 @@ gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,
                                  const gram_kernel_options *options,
                                  struct gram_expression *expression, struct gram_cdist_op *op);
 
+/* ---- Fronts: points that are divided by lengths (lengths.c) --------------------------------- */
+
+/* Joins the batch of options.lengths, which may be NULL; then views and checks it. */
+gram_status gram_lengths_join(gram_context *g, const gram_tensor *lengths,
+                              struct gram_batch *batch);
+gram_status gram_lengths_view(gram_context *g, const gram_tensor *lengths,
+                              struct gram_cdist_op *op);
+
+/* run(g, work), which is all of a backend's part of a call, with the points of kernel, which is
+ * part of work, divided by its lengths, if there are any.  kernel is changed. */
+gram_status gram_lengths_call(gram_context *g, struct gram_cdist_op *kernel,
+                              gram_status (*run)(gram_context *g, const void *work),
+                              const void *work);
+
+/* The same for the gradients of a kernel. */
+gram_status gram_lengths_vjp(gram_context *g, struct gram_kernel_vjp_op *op);
+
+/* A kernel as a backend will get it, without the points. */
+void gram_lengths_settle(struct gram_cdist_op *kernel);
+
 /* ---- Fronts: the arguments that gram_cdist_grad and gram_agop share (cdist_grad.c) ---------- */
 
 struct gram_grad_inputs {

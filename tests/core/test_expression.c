@@ -289,7 +289,7 @@ static void gradients(struct harness *h)
     gram_tensor tx = gram_matrix(x, M, K, GRAM_F64), ty = gram_matrix(y, N, K, GRAM_F64),
                 tg = gram_matrix(grad, M, N, GRAM_F64),
                 tl = {&bandwidth, GRAM_F64, {0}, 0, {0}, {0}};
-    gram_kernel_grads grads = {NULL, NULL, NULL, NULL};
+    gram_kernel_grads grads = {.x = NULL};
 
     written.function = GRAM_EXPRESSION;
     written.expression = "exp(-s / (2 * L * L))";

@@ -78,7 +78,7 @@ static void gradients(struct harness *h)
     gram_kernel_options built_in = GRAM_KERNEL_OPTIONS_INIT;
     float want[2][M * K], got[M * K];
     struct problem q;
-    gram_kernel_grads there = {NULL, NULL, NULL, NULL}, here = there;
+    gram_kernel_grads there = {.x = NULL}, here = there;
     gram_tensor x = gram_matrix(q.x_host, M, K, GRAM_F32),
                 y = gram_matrix(q.y_host, M, K, GRAM_F32),
                 grad = gram_matrix(q.out_host, M, M, GRAM_F32),

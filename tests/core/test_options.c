@@ -62,6 +62,42 @@ static void scalars_of_kernels_out_of_range(struct harness *h)
     }
 }
 
+static void lengths_out_of_range(struct harness *h)
+{
+    static const double wrong[] = {0, -1, NAN, INFINITY};
+    static const char *const take[] = {"gram_kernel", "gram_kernel_matmul", "gram_kernel_vjp"};
+    double values[4] = {1, 1, 1, 1};
+    float single[4] = {1, 1, 1, 1};
+    struct arguments a;
+
+    for (int n = 0; n < LENGTH(take); n++) {
+        const struct operation *o = operation_named(take[n]);
+        int64_t k;
+        gram_tensor lengths;
+        make_valid(o, &a);
+        k = a.arg[0]->shape[a.arg[0]->ndim - 1];
+        lengths = a.arg[0]->dtype == GRAM_F64 ? gram_vector(values, k, GRAM_F64)
+                                              : gram_vector(single, k, GRAM_F32);
+        for (int i = 0; i < LENGTH(wrong); i++) {
+            make_valid(o, &a);
+            a.kernel.lengths = &lengths;
+            test_put(&lengths, k - 1, wrong[i]);
+            refuses(h, o, &a, "options.lengths", "holds a value out of range");
+        }
+        test_put(&lengths, k - 1, 1);
+        make_valid(o, &a);
+        lengths.shape[0] = k - 1;
+        a.kernel.lengths = &lengths;
+        refuses(h, o, &a, "options.lengths", "is too short");
+        make_valid(o, &a);
+        lengths.shape[0] = k;
+        lengths.dtype = lengths.dtype == GRAM_F64 ? GRAM_F32 : GRAM_F64;
+        lengths.data = lengths.dtype == GRAM_F64 ? (void *)values : (void *)single;
+        a.kernel.lengths = &lengths;
+        refuses(h, o, &a, "options.lengths", "has another dtype than x");
+    }
+}
+
 static void options_that_mean_nothing(struct harness *h)
 {
     const struct operation *kernel = operation_named("gram_kernel"),
@@ -103,6 +139,7 @@ static void options_that_mean_nothing(struct harness *h)
 static const struct test_function tests[] = {
     {            "powers_out_of_range",             powers_out_of_range},
     {"scalars_of_kernels_out_of_range", scalars_of_kernels_out_of_range},
+    {           "lengths_out_of_range",            lengths_out_of_range},
     {      "options_that_mean_nothing",       options_that_mean_nothing},
 };
 

@@ -167,6 +167,8 @@ gram_status __wrap_gram_kernel_vjp(gram_context *g, const gram_tensor *x, const 
         add_output(&c, grads->y);
         add_output(&c, grads->bandwidth);
         add_output(&c, grads->regularization);
+        if (options && options->size == sizeof *options && options->lengths)
+            add_output(&c, grads->lengths);
     }
     return wrapped_torture(g, &c);
 }

@@ -88,6 +88,16 @@ gram_status launch_kernel_vjp_cosine(struct launch_call *c)
     return vjp(c, &o, false);
 }
 
+gram_status launch_kernel_vjp_lengths(struct launch_call *c)
+{
+    gram_kernel_options o = gram_gaussian(1);
+    const gram_kernel_grads grads = {.lengths = launch_vector(c, 3)};
+
+    o.lengths = launch_vector(c, 3);
+    return gram_kernel_vjp(c->g, launch_matrix(c, 4, 3), launch_matrix(c, 5, 3), &o,
+                           launch_matrix(c, 4, 5), &grads);
+}
+
 gram_status launch_cdist_grad(struct launch_call *c)
 {
     gram_tensor *out = launch_tensor(c, c->items, GRAM_F32, 2, 12);

@@ -36,6 +36,37 @@ def pair(request):
     return kernels
 
 
+def test_points_far_from_the_origin_keep_their_digits():
+    """In float32, x / lengthscale alone rounded away what tells them apart."""
+    x = (torch.rand(6, 3) * 2 + 10000).requires_grad_()
+    for ours, theirs in (
+        (gg.RBFKernel(ard_num_dims=3), gpytorch.kernels.RBFKernel(ard_num_dims=3)),
+        (gg.MaternKernel(ard_num_dims=3), gpytorch.kernels.MaternKernel(ard_num_dims=3)),
+    ):
+        for kernel in (ours, theirs.double()):
+            kernel.lengthscale = torch.tensor([[0.7, 1.1, 1.9]])
+        found = ours(x).to_dense()
+        expected = theirs(x.double()).to_dense()
+        torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
+        grads = [
+            torch.autograd.grad(k.square().sum(), of.raw_lengthscale)[0].double()
+            for k, of in ((found, ours), (expected, theirs))
+        ]
+        torch.testing.assert_close(*grads, rtol=1e-4, atol=1e-4)
+
+
+def test_an_operator_with_lengths():
+    x, lengths = draw(6, 3), torch.tensor([0.7, 1.1, 1.9]).double().requires_grad_()
+    operator = gg.KernelOperator(x, x, kernel="matern52", lengths=lengths)
+    expected = gram.torch.kernel(x, kernel="matern52", lengths=lengths)
+    v = draw(6, 2)
+    torch.testing.assert_close(operator @ v, expected @ v)
+    torch.testing.assert_close(operator[1:3].to_dense(), expected[1:3])
+    ours = torch.autograd.grad((operator @ v).square().sum(), lengths)[0]
+    theirs = torch.autograd.grad((expected @ v).square().sum(), lengths)[0]
+    torch.testing.assert_close(ours, theirs)
+
+
 def both(pair, f):
     """What f finds of both kernels, and the gradients of its sum to lengthscale and points."""
     found = []

@@ -221,6 +221,20 @@ def test_gradients_of_kernels(name):
     check(lambda x, b: f(x, None, b, 0.2), (draw(2, 4, 3), jnp.array([1.3, 0.8])))
 
 
+@pytest.mark.parametrize("name", ["laplace", "gaussian", "matern32", "polynomial", "cosine"])
+def test_gradients_of_lengths(name):
+    lengths = jnp.array([0.7, 1.4, 2.1])
+    x, y, v = draw(4, 3), draw(3, 3), draw(4, 2)
+    check(lambda x, y, n: gj.kernel(x, y, name, lengths=n), (x, y, lengths), 2)
+    check(lambda x, n, v: gj.kernel_matmul(x, kernel=name, v=v, lengths=n), (x, lengths, v))
+    expected = gram.kernel(*[np.asarray(a) for a in (x, y)], name, lengths=np.asarray(lengths))
+    found = jax.jit(lambda n: gj.kernel(x, y, name, lengths=n))
+    np.testing.assert_allclose(found(lengths), expected, rtol=EXACT, atol=EXACT)
+    assert np.isnan(found(-lengths)).any()
+    mapped = jax.vmap(found)(jnp.stack([lengths, 2 * lengths]))
+    np.testing.assert_allclose(mapped[1], found(2 * lengths), rtol=EXACT, atol=EXACT)
+
+
 @pytest.mark.parametrize("block", [1 << 22, 20, 1])
 @offered()
 def test_gradients_of_products_with_kernels(block, monkeypatch):

@@ -193,6 +193,50 @@ def test_kernel_vjp_is_the_derivative(name):
     np.testing.assert_array_equal(one, got[1])
 
 
+@pytest.mark.parametrize("name", ["gaussian", "laplace", "matern52", "polynomial", "cosine"])
+def test_lengths_divide_the_columns(name):
+    x, y, grad = draw(5, 3), draw(4, 3, seed=1), draw(5, 4, seed=2)
+    lengths = np.array([0.5, 1.5, 4.0])
+    numbers = NUMBERS.get(name, {})
+    expected = gram.kernel(x / lengths, y / lengths, name, **numbers)
+    options = numbers | {"lengths": lengths}
+    np.testing.assert_allclose(gram.kernel(x, y, name, **options), expected, atol=1e-13)
+    product = gram.kernel_matmul(x, y, name, v=grad.T, **options)
+    np.testing.assert_allclose(product, expected @ grad.T, atol=1e-12)
+    values = gram.eigh_kernel(x, kernel=name, vectors=False, count=2, **options)
+    of_x = gram.kernel(x / lengths, kernel=name, **numbers)
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(of_x)[-2:], atol=1e-12)
+    got = gram.kernel_vjp(x, y, name, grad=grad, wrt=("lengths", "x"), **options)
+    assert [g.shape for g in got] == [(3,), x.shape]
+    h = 1e-6
+    for k in range(3):
+        ends = []
+        for sign in (1, -1):
+            moved = lengths.copy()
+            moved[k] += sign * h
+            ends.append((grad * gram.kernel(x, y, name, **numbers, lengths=moved)).sum())
+        assert got[0][k] == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=1e-6, abs=1e-7)
+    halves = gram.kernel(
+        x.astype(np.float16), kernel=name, lengths=lengths.astype(np.float32), **numbers
+    )
+    assert halves.dtype == np.float32
+
+
+def test_lengths_that_are_refused():
+    x = draw(5, 3)
+    for wrong, why in (
+        ([1.0, 0.0, 1.0], "lengths is 0 for coordinate 1, expected more than 0"),
+        ([1.0, 1.0, np.nan], "lengths is nan for coordinate 2"),
+        ([1.0, 1.0], "lengths has 2 elements, expected one for each of the 3 columns"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            gram.kernel(x, lengths=np.array(wrong))
+    with pytest.raises(ValueError, match="lengths has dtype f32, expected f64"):
+        gram.kernel(x, lengths=np.ones(3, np.float32))
+    with pytest.raises(ValueError, match="wrt has 'lengths', but none are given"):
+        gram.kernel_vjp(x, grad=np.ones((5, 5)), wrt="lengths")
+
+
 @pytest.mark.parametrize("p", [1, 1.5, 2])
 def test_cdist_grad_and_agop(p):
     a, b, c, d = draw(6, 5), draw(3, 6, seed=1), draw(2, 6, seed=2), draw(3, 5, seed=3)

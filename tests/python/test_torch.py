@@ -118,6 +118,31 @@ def test_gradients_of_kernels(name, device):
     holds(gradgradcheck, f, inputs)
 
 
+@pytest.mark.parametrize("name", KERNELS)
+def test_gradients_of_lengths(name, device):
+    def f(x, y, lengths):
+        return gt.kernel(x, y, name, lengths=lengths, **OPTIONS)
+
+    def product(x, lengths, v):
+        return gt.kernel_matmul(x, kernel=name, v=v, lengths=lengths, **OPTIONS)
+
+    lengths = number([0.7, 1.4, 2.1], device)
+    x, y = draw(4, 3, device=device), draw(3, 3, device=device)
+    holds(gradcheck, f, (x, y, lengths))
+    holds(gradgradcheck, f, (x, y, lengths))
+    batch = number([[0.7, 1.4, 2.1], [1.1, 0.9, 0.8]], device)
+    holds(gradcheck, f, (x, y, batch))
+    holds(gradcheck, product, (x, lengths, draw(4, 2, device=device)))
+    plain = [t.detach() for t in (x, y, lengths)]
+    expected = gram.kernel(*plain[:2], name, lengths=plain[2], **_had(name))
+    torch.testing.assert_close(f(*plain), expected, rtol=1e-12, atol=1e-12)
+    assert f(plain[0], plain[1], -plain[2]).isnan().any()
+
+
+def _had(name):
+    return {n: OPTIONS[n] for n in gram._core.kernel_takes(name) if n in OPTIONS}
+
+
 NUMBERS = {"exponent": 1.4, "alpha": 1.7, "gamma": 0.03, "coef0": 2.5, "degree": 3.0, "p": 1.6}
 
 
