@@ -76,7 +76,7 @@ def test_batch_and_triangle(tmp_path):
 def test_fewer_values_are_filled_up(tmp_path):
     a = np.stack([np.diag([1.0, 2, 3]), np.diag([1.0, 7, 8])])
     np.save(tmp_path / "a.npy", a)
-    gram("eigh", "a.npy", "-o", "e", "--values", "1:5", cwd=tmp_path)
+    gram("eigh", "a.npy", "-o", "e", "--values", "1.5:5", cwd=tmp_path)
     w, v = results(tmp_path)
     np.testing.assert_array_equal(w, [[2, 3], [np.nan, np.nan]])
     assert v.shape == (2, 3, 2) and np.isnan(v[1]).all()
