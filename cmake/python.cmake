@@ -15,7 +15,11 @@ if(NOT GRAM_PYTHON)
     return()
 endif()
 
-find_package(Python3 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
+find_package(Python3 3.11 COMPONENTS Interpreter Development.Module)
+if(NOT Python3_FOUND)
+    message(FATAL_ERROR "gram: the Python package needs CPython 3.11 or newer with its headers, "
+        "which Debian and Ubuntu have in python3-dev, and Fedora in python3-devel")
+endif()
 set(GRAM_PYTHON_FOLDER ${CMAKE_BINARY_DIR}/python/gram)
 file(GLOB GRAM_PYTHON_SOURCES CONFIGURE_DEPENDS python/core/*.c)
 file(GLOB GRAM_PYTHON_FILES CONFIGURE_DEPENDS
