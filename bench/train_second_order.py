@@ -3,7 +3,7 @@
   bench/train_second_order.py tune [--task NAME ...] [--method NAME ...] -o TRIALS.csv
   bench/train_second_order.py curves TRIALS.csv -o CURVES.csv
   bench/train_second_order.py report CURVES.csv                        a table in Markdown
-  bench/train_second_order.py plot CURVES.csv -o docs/performance/second-order
+  bench/train_second_order.py plot CURVES.csv -o second-order
 
 Tasks: "mlp" and "conv" learn scikit-learn's handwritten digits, "text" predicts the next letter of
 this project's own documents.  Every method sees the same batches from the same weights; its rates

@@ -15,6 +15,7 @@ import sys
 ROOT = pathlib.Path(__file__).parents[1]
 BUILD = ROOT / os.environ.get("BUILD", "build")
 sys.path[:0] = [str(ROOT / "docs/site"), str(BUILD / "python")]
+import themed  # noqa: E402
 
 project = "libgram"
 author = "the libgram authors"
@@ -97,7 +98,9 @@ def fill_in(app, name, source):
             return match.group()
         return f"{{download}}`{text} <{target}>`"
 
-    source[0] = LINK.sub(download, MADE.sub(made, source[0]))
+    page = pathlib.Path(app.srcdir) / f"{name}.md"
+    text = themed.pair(MADE.sub(made, source[0]), page)
+    source[0] = LINK.sub(download, text)
 
 
 def setup(app):

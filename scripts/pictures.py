@@ -7,7 +7,8 @@ speed.svg shows the time of distances and kernels beside that of other packages,
 measurement in bench/results; nothing is measured here.  fit.svg shows what `gram fit` makes of the
 diamonds in examples/data: BUILD/gram (build/gram) learns from one row in six, and prices as many
 others.  norms.svg, kernels.svg, bandwidths.svg and ridges.svg show what the parameters of a kernel
-do, computed by the Python package.  All have the style of gram.plot.  Needs matplotlib.
+do, computed by the Python package.  All have the style of gram.plot, and colours for light pages
+and for dark ones (docs/site/themed.py).  Needs matplotlib.
 """
 
 import csv
@@ -26,6 +27,9 @@ import gram.plot  # noqa: E402
 import matplotlib.pyplot as plt  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "docs" / "site"))
+import themed  # noqa: E402
+
 IMAGES = ROOT / "docs" / "images"
 MEASURED = ROOT / "bench" / "results" / "2026-11-21-amd-epyc-zen4.json"
 
@@ -63,7 +67,7 @@ def save(figure, name):
     path = IMAGES / name
     figure.savefig(path, metadata={"Date": None, "Creator": None})
     plt.close(figure)
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = themed.dual(path.read_text(encoding="utf-8")).splitlines()
     path.write_text("".join(line.rstrip() + "\n" for line in lines), encoding="utf-8")
     print(f"docs/images/{name}")
 

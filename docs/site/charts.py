@@ -16,6 +16,8 @@ import pathlib
 import re
 import sys
 
+import themed
+
 ROOT = pathlib.Path(__file__).parents[2]
 RESULTS = ROOT / "bench" / "results"
 OURS = "libgram"
@@ -398,7 +400,9 @@ def draw(chart, rows, path, colours):
     from gram.plot import STYLE
     from matplotlib.ticker import LogLocator, NullLocator
 
-    names, legend = packages(rows), -(-len(packages(rows)) // 2)
+    names = packages(rows)
+    columns = 2 if max(len(name) for name in names) < 30 else 1
+    legend = -(-len(names) // columns)
     with plt.rc_context(STYLE | SIZES | colours):
         palette = plt.rcParams["axes.prop_cycle"].by_key()["color"]
         height = 0.43 * len(rows) + 0.85 + 0.24 * legend
@@ -426,7 +430,7 @@ def draw(chart, rows, path, colours):
         ax.set_xlabel(f"{chart.unit}; {better}")
         handles = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
         figure.legend(
-            [handles[name] for name in names], names, ncols=2, loc="outside lower left",
+            [handles[name] for name in names], names, ncols=columns, loc="outside lower left",
             fontsize=9,
         )  # fmt: skip
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -470,13 +474,10 @@ def chart(name):
     if not rows:
         raise ValueError(f"{what.source} has no rows for {name}")
     folder = ROOT / os.environ.get("BUILD", "build") / "docs" / "charts"
-    page = ROOT / "docs" / "performance"
-    lines = []
+    page = ROOT / "docs" / "performance" / "index.md"
+    pictures = {kind: folder / f"{name}-{kind}.svg" for kind in ("light", "dark")}
     for kind, colours in (("light", LIGHT), ("dark", DARK)):
-        path = folder / f"{name}-{kind}.svg"
-        draw(what, rows, path, colours)
-        place = os.path.relpath(path, page)
-        lines.append(f"![{what.title}]({place}){{.chart .only-{kind}}}\n")
+        draw(what, rows, pictures[kind], colours)
     source = f"[bench/results/{what.source}](../../bench/results/{what.source})"
     wrong = any(row.wrong for row in rows)
     note = (
@@ -486,7 +487,8 @@ def chart(name):
     if wrong:
         note += ' "Wrong" marks an error above the bound of the comparison; it does not count.'
     return (
-        f"**{what.title}**\n\n" + "\n".join(lines) + f"\n:::{{dropdown}} The numbers\n"
+        f"**{what.title}**\n\n{themed.links(what.title, pictures, page)}\n"
+        f":::{{dropdown}} The numbers\n"
         f"{note}\n\n{as_table(what, rows)}\n\nSource: {source}\n:::\n"
     )
 

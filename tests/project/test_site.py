@@ -97,3 +97,38 @@ def test_links_and_lines(tmp_path, text, problem):
     done = check_docs(tmp_path, "page.md")
     assert done.returncode == (problem is not None)
     assert problem is None or problem in done.stdout
+
+
+def test_pictures_have_colours_for_both_themes(made, tmp_path):
+    themed = made("themed")
+    plain = ' <defs>\n </defs>\n<path style="fill: #ffffff"/><path style="stroke: #2f6db3"/>'
+    svg = themed.dual(plain)
+    assert svg.count("prefers-color-scheme") == 1
+    assert '[style*="fill: #ffffff"]' in svg and "#2f6db3" not in svg.split("</style>")[0]
+    (tmp_path / "a.svg").write_text(svg)
+    (tmp_path / "b.svg").write_text(plain)
+    page = themed.pair("![A](a.svg)\n\n![B](b.svg)\n", tmp_path / "page.md")
+    assert "{.chart .only-light}" in page and "{.chart .only-dark}" in page
+    assert "![B](b.svg)\n" in page
+    dark = (BUILD / "docs/charts/a-dark.svg").read_text()
+    light = (BUILD / "docs/charts/a-light.svg").read_text()
+    assert "@media all {" in dark and "@media not all {" in light
+    for picture in (SOURCE / "docs/images").glob("*.svg"):
+        assert "prefers-color-scheme" in picture.read_text(), picture.name
+
+
+def readme_on_pypi(*address):
+    return subprocess.run(
+        [sys.executable, SOURCE / "scripts/pypi_readme.py", *address],
+        input=(SOURCE / "README.md").read_text(encoding="utf-8"),
+        check=True, capture_output=True, text=True, encoding="utf-8",
+    ).stdout  # fmt: skip
+
+
+def test_page_on_pypi_has_no_path_within_the_tree():
+    page = readme_on_pypi()
+    assert "](" not in page.replace("](http", "") and "\n[" not in page
+    assert "```python\nimport gram" in page and "<!--" not in page
+    page = readme_on_pypi("https://example.org/tree/")
+    assert "(https://example.org/tree/docs/images/speed.svg?raw=true)" in page
+    assert "[FAQ](https://example.org/tree/docs/faq.md)" in page
