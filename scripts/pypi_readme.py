@@ -3,8 +3,8 @@
 
     scripts/pypi_readme.py [ADDRESS] <README.md
 
-PyPI shows the text alone: a path within the tree leads nowhere there.  ADDRESS is where the files of
-the tree are read, such as https://github.com/OWNER/NAME/blob/v1.2.3; links and images get it in
+PyPI shows the text alone: a path within the tree leads nowhere there.  ADDRESS is where the files
+of the tree are read, such as https://github.com/OWNER/NAME/blob/v1.2.3; links and images get it in
 front, and images the ?raw=true with which GitHub serves them.  Without an address images are left
 out, and links within the tree become plain text.
 """

@@ -1,8 +1,8 @@
 """curves.py - the pictures of docs/performance that have lines: losses over steps, times over n
 
 Like charts.py these are made from kept results when the site is built, one for light pages and one
-for dark ones.  training() shows docs/performance/second-order.csv, which bench/train_second_order.py
-has written; eigenvalues() shows what `gram bench eigh --curve` has measured.
+for dark ones.  training() shows docs/performance/second-order.csv, which was written by
+bench/train_second_order.py; eigenvalues() shows what `gram bench eigh --curve` has measured.
 """
 
 import collections
