@@ -26,7 +26,8 @@ struct row {
     bool same;     /* y is NULL: n is m */
     bool per_item; /* the bandwidth is a tensor */
     bool accumulate;
-    bool nan; /* in row 1 of x */
+    bool nan;        /* in row 1 of x */
+    bool expression; /* the call has f as an expression: function is GRAM_LAPLACE */
     const char *why;
 };
 
@@ -37,6 +38,8 @@ struct row {
                  .outer = 1 / 1.3
 #define CUBIC    .inner = GRAM_DOT, .function = GRAM_POLYNOMIAL, .p = 2, .outer = 1
 #define COSINE   .inner = GRAM_DOT, .function = GRAM_COSINE, .p = 2, .outer = 1
+#define TERM(e)  .inner = GRAM_DIFFERENCE, .function = GRAM_LAPLACE, .p = e, .outer = 1
+#define EUCLIDEAN(f) .inner = GRAM_DIFFERENCE, .function = f, .p = 2, .outer = 0.5
 
 static const struct row rows[] = {
     {LAPLACE, .m = 1, .n = 1, .k = 1, .r = 1, .dtype = GRAM_F32, .why = "smallest"},
@@ -92,6 +95,55 @@ static const struct row rows[] = {
      .accumulate = true, .why = "many tiny items, added to out"},
     {LAPLACE, .m = 140, .n = 90, .k = 3, .r = 2, .dtype = GRAM_F32, .nan = true,
      .why = "NaN in one row only"},
+    /* Elements in registers: edges of blocks of rows, of points and of passes; every term and every
+     * function. */
+    {GAUSSIAN, .m = 129, .n = 257, .k = 3, .r = 1, .dtype = GRAM_F32, .why = "edges of blocks"},
+    {GAUSSIAN, .m = 513, .n = 128, .k = 10, .r = 2, .dtype = GRAM_F32, .why = "edges of blocks"},
+    {GAUSSIAN, .m = 257, .n = 127, .k = 4, .r = 1, .dtype = GRAM_F64, .why = "edges of blocks"},
+    {GAUSSIAN, .m = 1100, .k = 3, .r = 3, .dtype = GRAM_F32, .same = true, .accumulate = true,
+     .why = "y is x, three blocks of rows"},
+    {LAPLACE, .m = 1, .n = 600, .k = 1, .r = 1, .x_batch = 1100, .dtype = GRAM_F32,
+     .why = "long slices of y"},
+    {GAUSSIAN, .m = 40, .n = 30, .k = 5, .r = 17, .dtype = GRAM_F32, .why = "17 columns"},
+    {GAUSSIAN, .m = 40, .n = 30, .k = 12, .r = 65, .dtype = GRAM_F32, .why = "65 columns"},
+    {GAUSSIAN, .m = 40, .k = 20, .r = 33, .dtype = GRAM_F64, .same = true, .why = "33 columns"},
+    {LAPLACE, .m = 40, .n = 30, .k = 30, .r = 9, .dtype = GRAM_F32, .v_layout = COLUMN_MAJOR,
+     .why = "9 columns in two passes"},
+    {GAUSSIAN, .m = 40, .n = 30, .k = 43, .r = 2, .dtype = GRAM_F32, .why = "43 coordinates"},
+    {GAUSSIAN, .m = 40, .n = 30, .k = 44, .r = 2, .dtype = GRAM_F32, .why = "44 coordinates"},
+    {GAUSSIAN, .m = 140, .n = 90, .k = 200, .r = 2, .dtype = GRAM_F32, .why = "200 coordinates"},
+    {.inner = GRAM_DIFFERENCE, .function = GRAM_IDENTITY, .p = 4, .outer = 0.25, .m = 40,
+     .n = 30, .k = 5, .r = 2, .dtype = GRAM_F32, .why = "distances of p = 4"},
+    {TERM(0.5), .m = 40, .n = 30, .k = 5, .r = 2, .dtype = GRAM_F32, .why = "p = 1/2"},
+    {TERM(0.7), .m = 40, .n = 30, .k = 5, .r = 2, .dtype = GRAM_F32, .why = "p = 0.7"},
+    {TERM(1.3), .m = 140, .n = 30, .k = 5, .r = 2, .dtype = GRAM_F32, .why = "p = 1.3"},
+    {TERM(1.5), .m = 40, .n = 30, .k = 5, .r = 2, .dtype = GRAM_F32, .why = "p = 3/2"},
+    {TERM(3), .m = 40, .n = 30, .k = 5, .r = 2, .dtype = GRAM_F32, .why = "p = 3"},
+    {TERM(7.7), .m = 40, .n = 30, .k = 5, .r = 2, .dtype = GRAM_F32, .nan = true,
+     .why = "p = 7.7, and a NaN"},
+    {TERM(7.7), .m = 40, .n = 30, .k = 5, .r = 2, .dtype = GRAM_F64, .why = "p = 7.7"},
+    {TERM((double)INFINITY), .m = 40, .n = 30, .k = 5, .r = 2, .dtype = GRAM_F32,
+     .why = "p = infinity"},
+    {EUCLIDEAN(GRAM_LAPLACE), .m = 40, .k = 5, .r = 2, .dtype = GRAM_F32, .same = true,
+     .why = "a root of the sum"},
+    {EUCLIDEAN(GRAM_MATERN32), .m = 40, .n = 30, .k = 5, .r = 2, .dtype = GRAM_F32,
+     .x_batch = 2, .per_item = true, .why = "Matern 3/2, L is a tensor"},
+    {EUCLIDEAN(GRAM_MATERN52), .m = 40, .n = 30, .k = 5, .r = 2, .dtype = GRAM_F32, .nan = true,
+     .why = "Matern 5/2, and a NaN"},
+    {EUCLIDEAN(GRAM_MATERN52), .m = 40, .n = 30, .k = 5, .r = 2, .dtype = GRAM_F32,
+     .output = GRAM_BANDWIDTH_DERIVATIVE, .why = "Matern 5/2, bandwidth derivatives"},
+    {EUCLIDEAN(GRAM_LAPLACE), .m = 40, .n = 30, .k = 5, .r = 2, .dtype = GRAM_F32,
+     .expression = true, .why = "an expression"},
+    {EUCLIDEAN(GRAM_LAPLACE), .m = 40, .k = 5, .r = 2, .dtype = GRAM_F64, .same = true,
+     .expression = true, .output = GRAM_WEIGHT, .why = "weights of an expression"},
+    {GAUSSIAN, .m = 40, .n = 30, .k = 5, .r = 2, .dtype = GRAM_F32, .output = GRAM_WEIGHT,
+     .accumulate = true, .why = "weights"},
+    {.inner = GRAM_DIFFERENCE, .function = GRAM_RATIONAL_QUADRATIC, .p = 2, .outer = 1, .m = 40,
+     .n = 30, .k = 5, .r = 2, .dtype = GRAM_F32, .why = "rational quadratic"},
+    {.inner = GRAM_DOT, .function = GRAM_SIGMOID, .p = 2, .outer = 1, .m = 40, .n = 30, .k = 5,
+     .r = 2, .dtype = GRAM_F32, .why = "sigmoid"},
+    {COSINE, .m = 140, .n = 30, .k = 5, .r = 2, .dtype = GRAM_F32, .why = "cosine"},
+    {COSINE, .m = 40, .k = 3, .r = 2, .dtype = GRAM_BF16, .same = true, .why = "cosine, bfloat16"},
 };
 /* clang-format on */
 
@@ -177,6 +229,10 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
     options.accumulate = q->row->accumulate;
     if (q->row->per_item)
         kernel.bandwidth = gram_values(&q->there[BANDWIDTH].t);
+    if (q->row->expression) {
+        kernel.function = GRAM_EXPRESSION;
+        kernel.expression = "exp(-s / 2.3)";
+    }
     return need ? gram_kernel_matmul_workspace(h->g, x, y, &kernel, v, &options, &q->there[OUT].t,
                                                need)
                 : gram_kernel_matmul(h->g, x, y, &kernel, v, &options, &q->there[OUT].t);

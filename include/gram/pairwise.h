@@ -272,9 +272,14 @@ typedef struct gram_kernel_matmul_options {
  * product.
  *
  * The call can be cancelled (gram_context_cancel) while it computes or, on CUDA, while it queues
- * its work.  out then holds a part of the sums; on CUDA it is unchanged.  CUDA: the call only
- * enqueues work; cuBLAS computes the products; scratch also holds v and out by columns; sizes are
- * at most 2^31 - 1.
+ * its work.  out then holds a part of the sums.
+ *
+ * CUDA: the call only enqueues work, and gives the same bits in every run.  Where x and y have at
+ * most 43 columns and p is a number, elements of K stay in registers and are multiplied there, if
+ * that costs less.  Each of them is computed then, whether or not y is x.  Scratch holds sums over
+ * parts of y: about 64 MiB, or what 512 rows of x need if that is more.  Other problems go by
+ * panels of K, which cuBLAS multiplies.  Scratch holds a panel, and v and out by columns; sizes are
+ * at most 2^31 - 1, and out is unchanged if the call is cancelled.
  */
 GRAM_API gram_status gram_kernel_matmul(gram_context *g, const gram_tensor *x, const gram_tensor *y,
                                         const gram_kernel_options *kernel, const gram_tensor *v,

@@ -161,6 +161,13 @@ enum gram_cdist_form {
     GRAM_FORM_EXPANSION, /* |x|^2 + |y|^2 - 2 x.y */
 };
 
+/* How a GPU multiplies by a kernel matrix; anything but AUTO is for tests and measurements. */
+enum gram_matmul_form {
+    GRAM_MATMUL_AUTO,   /* whichever is faster by the count */
+    GRAM_MATMUL_PANELS, /* panels of the matrix in memory */
+    GRAM_MATMUL_FUSED,  /* elements in registers, where they can be */
+};
+
 enum {
     GRAM_HYPERS = 9
 };

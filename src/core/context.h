@@ -25,6 +25,7 @@ struct gram_context {
     int isa;                /* index into the tables that gram_cpu_kernels_at lists */
     const struct gram_cpu_kernels *kernels; /* that table, of a context on the CPU; else NULL */
     int cdist_form;                         /* enum gram_cdist_form of backend.h */
+    int matmul_form;                        /* enum gram_matmul_form */
     void *scratch; /* 64-byte aligned, grown on demand, freed with the context */
     size_t scratch_bytes;
     bool scratch_given; /* by gram_context_use_workspace: never grown, never freed */

@@ -70,6 +70,19 @@ static gram_status apply_form(gram_context *g, const char *text)
     return GRAM_OK;
 }
 
+/* For tests and measurements: both ways can be had for every problem that has both. */
+static gram_status apply_matmul(gram_context *g, const char *text)
+{
+    if (strcmp(text, "panels") == 0)
+        g->matmul_form = GRAM_MATMUL_PANELS;
+    else if (strcmp(text, "fused") == 0)
+        g->matmul_form = GRAM_MATMUL_FUSED;
+    else
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "GRAM_KERNEL_MATMUL is \"%s\", expected panels or fused", text);
+    return GRAM_OK;
+}
+
 static gram_status apply_log(gram_context *g, const char *text)
 {
     if (strcmp(text, "debug") != 0 && strcmp(text, "off") != 0)
@@ -148,6 +161,7 @@ static const struct setting {
     {   "GRAM_CUDA_LIB_DIR",    apply_cuda_folder},
     {      "GRAM_CACHE_DIR",   apply_cache_folder},
     {     "GRAM_CDIST_FORM",           apply_form},
+    {  "GRAM_KERNEL_MATMUL",         apply_matmul},
 };
 
 enum {

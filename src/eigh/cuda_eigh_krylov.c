@@ -242,7 +242,12 @@ static void take_product(struct work *w, struct gram_layout *l)
         gram_take_many(l, &w->from.in, vectors, z->element);
         gram_take_many(l, &w->from.out, vectors, z->element);
     } else if (op->product) {
-        gram_take(l, &w->from.product.panel, cuda_kernel_product_bytes(z->dtype, z->n, z->n));
+        struct cuda_kernel_product *p = &w->from.product;
+        p->kernel = gram_cdist_alone(&op->product->kernel, 0);
+        p->mirrors = true;
+        p->dtype = z->dtype;
+        p->columns = z->block;
+        gram_take(l, &p->scratch, cuda_kernel_product_bytes(w->from.g, p));
     } else {
         symmetric_take(&w->from.stored, z->n, l);
     }
@@ -264,8 +269,6 @@ static gram_status open_source(struct source *from, int64_t item, struct krylov 
     if (op->product) {
         z->multiply = multiply_kernel;
         from->product.kernel = gram_cdist_alone(&op->product->kernel, item);
-        from->product.mirrors = true;
-        from->product.dtype = z->dtype;
         from->product.blas = d->blas;
         return GRAM_OK;
     }

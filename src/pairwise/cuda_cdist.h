@@ -140,8 +140,18 @@ gram_status cuda_cdist_grad_in(gram_context *g, const struct gram_cdist_grad_op 
 /* Fills in the numbers with which pair_terms.cuh and grad_terms.cuh make |d|^g, 0 < g < 2. */
 void cuda_cdist_power(double g, struct pair_power *power);
 
-/* cuda_kernel_matmul.c: out += K v for the items of the kernel's batch, one after the other;
- * columns of both likewise. */
+/* ---- cuda_kernel_matmul_fused.c -------------------------------------------------------------- */
+
+/* True if the product fits the registers and costs less so than by panels. */
+bool cuda_kernel_fused(const gram_context *g, const struct gram_kernel_matmul_op *op);
+/* Its scratch, and the work itself. */
+size_t cuda_kernel_fused_bytes(const gram_context *g, const struct gram_kernel_matmul_op *op);
+gram_status cuda_kernel_fused_in(gram_context *g, const struct gram_kernel_matmul_op *op,
+                                 void *memory);
+
+/* ---- cuda_kernel_matmul.c -------------------------------------------------------------------- */
+
+/* out += K v for the items of the kernel's batch, one after the other; columns of both likewise. */
 struct cuda_kernel_product {
     struct gram_cdist_op kernel;
     bool mirrors; /* gram_cdist_mirrors of the call */
@@ -149,9 +159,10 @@ struct cuda_kernel_product {
     int64_t columns;
     const void *v;
     void *out;
-    char *panel; /* scratch, cuda_kernel_product_bytes for one item */
+    char *scratch; /* cuda_kernel_product_bytes */
     const struct cuda_blas *blas;
 };
-size_t cuda_kernel_product_bytes(gram_dtype dtype, int64_t m, int64_t n);
+/* Scratch of products of one item with any number of columns up to p->columns. */
+size_t cuda_kernel_product_bytes(const gram_context *g, const struct cuda_kernel_product *p);
 gram_status cuda_kernel_product(gram_context *g, const struct cuda_kernel_product *p);
 #endif

@@ -1,6 +1,6 @@
 /*
- * cuda_kernel_matmul.c - products with kernel matrices on the device, a panel of the matrix at a
- * time
+ * cuda_kernel_matmul.c - products with kernel matrices on the device: by elements in registers
+ * (cuda_kernel_matmul_fused.c) where that costs less, else a panel of the matrix at a time
  *
  * A panel of K is computed as gram_kernel does it and multiplied by cuBLAS while it is in the
  * cache; where K is symmetric its transpose is multiplied too, and only panels on and above the
@@ -26,12 +26,6 @@ static int64_t panel_size(int64_t m, int64_t n)
     return gram_least(m, MATMUL_ROWS) * gram_least(n, MATMUL_COLUMNS);
 }
 
-/* One panel at a time lies in scratch, whatever the size of the kernel matrix. */
-size_t cuda_kernel_product_bytes(gram_dtype dtype, int64_t m, int64_t n)
-{
-    return gram_round64((size_t)panel_size(m, n) * gram_dtype_size(dtype));
-}
-
 /* A panel of K: rows from i on, columns from j on. */
 struct panel {
     int64_t i, rows, j, cols;
@@ -51,7 +45,7 @@ static gram_status multiply(gram_context *g, const struct cuda_kernel_product *p
         .n = p->columns,
         .k = transposed ? at->rows : at->cols,
         .count = p->kernel.batch.count,
-        .a = {                                .data = p->panel,
+        .a = {                              .data = p->scratch,
               .ld = at->cols,
               .stride = at->rows * at->cols,
               .transposed = !transposed},
@@ -78,7 +72,7 @@ static gram_status run_panel(gram_context *g, const struct cuda_kernel_product *
     op.column_offset += at->j;
     op.x = gram_view_rows(&op.x, at->i, at->rows);
     op.y = gram_view_rows(&op.y, at->j, at->cols);
-    op.out = gram_view_dense_items(p->panel, p->dtype, at->rows, at->cols, &op.batch);
+    op.out = gram_view_dense_items(p->scratch, p->dtype, at->rows, at->cols, &op.batch);
     TRY(cuda_cdist_queue(g, &op));
     TRY(multiply(g, p, at, false));
     return p->mirrors && at->i != at->j ? multiply(g, p, at, true) : GRAM_OK;
@@ -86,7 +80,7 @@ static gram_status run_panel(gram_context *g, const struct cuda_kernel_product *
 
 /* Panels row by row; where K is symmetric those left of the diagonal are the transposes of
  * others. */
-gram_status cuda_kernel_product(gram_context *g, const struct cuda_kernel_product *p)
+static gram_status run_panels(gram_context *g, const struct cuda_kernel_product *p)
 {
     const int64_t m = p->kernel.x.rows, n = p->kernel.y.rows;
     struct panel at;
@@ -103,6 +97,43 @@ gram_status cuda_kernel_product(gram_context *g, const struct cuda_kernel_produc
         }
     }
     return GRAM_OK;
+}
+
+/* ---- Products for other operations ----------------------------------------------------------- */
+
+/* The same as an operation, whose sums are added to out. */
+static struct gram_kernel_matmul_op op_of(const struct cuda_kernel_product *p)
+{
+    struct gram_kernel_matmul_op op = {.kernel = p->kernel, .accumulate = true};
+
+    op.v = gram_view_dense((void *)p->v, p->dtype, p->columns, p->kernel.y.rows);
+    op.out = gram_view_dense(p->out, p->dtype, p->columns, p->kernel.x.rows);
+    gram_view_transpose(&op.v);
+    gram_view_transpose(&op.out);
+    return op;
+}
+
+/* One panel at a time, or the sums of a round, whatever the size of the kernel matrix. */
+size_t cuda_kernel_product_bytes(const gram_context *g, const struct cuda_kernel_product *p)
+{
+    struct cuda_kernel_product narrow = *p;
+    size_t bytes = 0;
+
+    for (narrow.columns = 1; narrow.columns <= p->columns; narrow.columns++) {
+        const struct gram_kernel_matmul_op op = op_of(&narrow);
+        const int64_t panel = panel_size(op.out.rows, op.v.rows);
+        const size_t need = cuda_kernel_fused(g, &op) ? cuda_kernel_fused_bytes(g, &op)
+                                                      : (size_t)panel * gram_dtype_size(p->dtype);
+        bytes = need > bytes ? need : bytes;
+    }
+    return gram_round64(bytes);
+}
+
+gram_status cuda_kernel_product(gram_context *g, const struct cuda_kernel_product *p)
+{
+    const struct gram_kernel_matmul_op op = op_of(p);
+
+    return cuda_kernel_fused(g, &op) ? cuda_kernel_fused_in(g, &op, p->scratch) : run_panels(g, p);
 }
 
 /* ---- gram_kernel_matmul ---------------------------------------------------------------------- */
@@ -148,7 +179,7 @@ static gram_status run_round(gram_context *g, const struct gram_kernel_matmul_op
     else
         TRY(cuda_memory_zero(
             g, p->out, (size_t)(count * out->rows * out->cols) * gram_dtype_size(out->dtype)));
-    TRY(cuda_kernel_product(g, p));
+    TRY(run_panels(g, p));
     return move(g, batch, first, count, out, p->out, true);
 }
 
@@ -167,10 +198,21 @@ static gram_status open_scratch(gram_context *g, const struct gram_kernel_matmul
     struct gram_layout layout = {0};
 
     gram_take(&layout, blas, CUDA_BLAS_BYTES);
-    gram_take(&layout, &p->panel, (size_t)panel_size(op->out.rows, op->v.rows) * size);
+    gram_take(&layout, &p->scratch, (size_t)panel_size(op->out.rows, op->v.rows) * size);
     gram_take(&layout, &p->v, (size_t)op->v.rows * columns * size);
     gram_take(&layout, &p->out, gram_round64((size_t)op->out.rows * columns * size));
     return gram_layout_open(g, &layout);
+}
+
+/* v and out are read and written where they are. */
+static gram_status run_fused(gram_context *g, const struct gram_kernel_matmul_op *op)
+{
+    struct gram_layout layout = {0};
+    void *sums;
+
+    gram_take(&layout, &sums, cuda_kernel_fused_bytes(g, op));
+    TRY(gram_layout_open(g, &layout));
+    return cuda_kernel_fused_in(g, op, sums);
 }
 
 /* cuBLAS gets its memory once for all rounds. */
@@ -201,11 +243,12 @@ gram_status cuda_kernel_matmul(gram_context *g, const struct gram_kernel_matmul_
 {
     struct gram_cdist_op kernel = op->kernel;
     gram_status status;
-    bool entered;
+    bool entered, fused;
 
     if (is_empty(op))
         return GRAM_OK;
-    if (op->v.rows > INT32_MAX || op->out.rows > INT32_MAX || op->out.cols > INT32_MAX)
+    fused = cuda_kernel_fused(g, op);
+    if (!fused && (op->v.rows > INT32_MAX || op->out.rows > INT32_MAX || op->out.cols > INT32_MAX))
         return gram_fail(g, GRAM_UNSUPPORTED,
                          "v is %lld by %lld, but cuBLAS takes sizes of at most %d",
                          (long long)op->v.rows, (long long)op->v.cols, INT32_MAX);
@@ -213,7 +256,7 @@ gram_status cuda_kernel_matmul(gram_context *g, const struct gram_kernel_matmul_
     TRY(cuda_cdist_check(g, &kernel));
     TRY(gram_cuda_check_pointer(g, "v", &op->v));
     entered = gram_cuda_enter(g->device);
-    status = run(g, op);
+    status = fused ? run_fused(g, op) : run(g, op);
     gram_cuda_leave(g->device, entered);
     return status;
 }

@@ -1,6 +1,6 @@
 /*
- * pair_tile.cuh - the tiles of out, where they begin, the hyperparameters of an item, and how
- * panels of x and y come to shared memory
+ * pair_tile.cuh - the tiles of out, where they begin, and how panels of x and y come to shared
+ * memory
  *
  * Part of cdist.cu and cdist_mma.cu, whose parameters it uses, TILE_ROWS and TILE_COLS among them.
  * Panels are only there where LD is defined: then THREADS copy; a panel's row has BK columns and is
@@ -12,26 +12,7 @@
 
 #if HYPERS
 #  include "device_view.cuh"
-
-static __device__ void prepare(const struct pair_params *a, long long item, struct pair_map *map)
-{
-    const struct pair_what what = {FUNCTION, OUTPUT, STEP == PAIR_DOT, IS_DOUBLE};
-    __shared__ double value[PAIR_HYPERS + PAIR_PARAMETERS]; /* of one thread: no local memory */
-    bool valid = true;
-
-    for (int i = 0; i < PAIR_HYPERS + (FUNCTION == PAIR_EXPRESSION ? PAIR_PARAMETERS : 0); i++) {
-        const struct pair_hyper *h = &a->hyper[i]; /* parameters lie behind them */
-        value[i] = number_at(a->batch_shape, a->batch_ndim, h->number, item);
-        if (h->number.data)
-            valid = valid && value[i] >= h->least && value[i] <= h->most &&
-                    !(h->open && value[i] == h->least);
-    }
-    pair_map_prepare(map, &what, value);
-#if FUNCTION == PAIR_EXPRESSION
-    expression_constants(value + PAIR_HYPERS, map->constant);
-#endif
-    map->valid = valid;
-}
+#  include "pair_hypers.cuh"
 #endif
 
 /* A tile of out and where its panels begin: the same for the whole block, in shared memory, so that

@@ -22,18 +22,19 @@ char *secure_getenv(const char *name)
 }
 
 static const char *const variables[][2] = {
-    { "GRAM_NUM_THREADS",          "3"},
-    {     "GRAM_CPU_ISA",       "base"},
-    {         "GRAM_LOG",         "no"},
-    {         "GRAM_JIT",         "no"},
-    {   "GRAM_JIT_DEBUG",         "no"},
-    {   "GRAM_CACHE_MIB",         "no"},
-    {  "GRAM_PLUGIN_DIR", "/nowhere/p"},
-    {"GRAM_CUDA_LIB_DIR", "/nowhere/c"},
-    {   "GRAM_CACHE_DIR", "/nowhere/k"},
-    {  "GRAM_CDIST_FORM",         "no"},
-    {   "XDG_CACHE_HOME", "/nowhere/x"},
-    {             "HOME", "/nowhere/h"},
+    {  "GRAM_NUM_THREADS",          "3"},
+    {      "GRAM_CPU_ISA",       "base"},
+    {          "GRAM_LOG",         "no"},
+    {          "GRAM_JIT",         "no"},
+    {    "GRAM_JIT_DEBUG",         "no"},
+    {    "GRAM_CACHE_MIB",         "no"},
+    {   "GRAM_PLUGIN_DIR", "/nowhere/p"},
+    { "GRAM_CUDA_LIB_DIR", "/nowhere/c"},
+    {    "GRAM_CACHE_DIR", "/nowhere/k"},
+    {   "GRAM_CDIST_FORM",         "no"},
+    {"GRAM_KERNEL_MATMUL",         "no"},
+    {    "XDG_CACHE_HOME", "/nowhere/x"},
+    {              "HOME", "/nowhere/h"},
 };
 
 static void reads_no_variable(struct harness *h)

@@ -1,0 +1,326 @@
+/*
+ * cuda_kernel_matmul_fused.c - products with kernel matrices whose elements stay in registers
+ *
+ * kernel_matmul.cu computes elements and multiplies them; kernel_matmul_sum.cu adds the slices of y
+ * that it sums apart.  How y is cut depends on the sizes of the problem alone, so that results do
+ * not depend on the device.  The sums of slices lie in scratch: items go together, or the rows of a
+ * large one one after the other, in rounds of as many as it has room for.
+ *
+ * What does not fit the registers, or costs more than panels of the matrix and cuBLAS do, is left
+ * to cuda_kernel_matmul.c.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "cuda/arena.h"
+#include "cuda_cdist.h"
+#include "kernel_matmul_params.h"
+#include "pairwise.h"
+
+enum {
+    SUM_THREADS = 256,
+    MOST_ROWS = 4,        /* of x a thread, so that reads of shared memory take less time than
+                             arithmetic; half of them in f64, and where f needs registers too */
+    MOST_COLUMNS = 32,    /* of v a pass */
+    MOST_NUMBERS = 44,    /* coordinates and columns of v a point: 4 rows of them are registers */
+    TABLED_NUMBERS = 28,  /* the same in f64 beside a table of powers, for shared memory */
+    SLICE_POINTS = 2048,  /* of y at most: sums of f32 are no longer */
+    LEAST_SHARES = 4096,  /* blocks that slices are made for, of enough points */
+    ROUND_BYTES = 1 << 26 /* of sums */
+};
+
+static const struct cuda_kernel kernel_matmul = {"kernel_matmul.cu", "kernel_matmul"},
+                                kernel_matmul_sum = {"kernel_matmul_sum.cu", "kernel_matmul_sum"};
+
+/* A product, its plan, and what its kernels are told. */
+struct fused {
+    const struct gram_kernel_matmul_op *op;
+    struct cuda_cdist_plan plan; /* of the kernel matrix */
+    int rows, columns;           /* ROWS and COLUMNS */
+    int64_t groups, slices, slice_points;
+    int64_t round_items, round_rows;
+    char *sums;
+};
+
+/* ---- The choice ------------------------------------------------------------------------------ */
+
+/*
+ * Issue slots, of which an H200 has 3.3e13 a second and lane.  A pair costs `depth` steps and one
+ * function whichever way is taken; beside these, panels of the matrix through memory and cuBLAS
+ * take 3.2 ps, or 95 slots, and for 16 columns 8.2 ps in all (Gaussian, n = 10^6, d = 10).  Where
+ * a matrix mirrors itself, panels compute half of it.
+ */
+enum {
+    PANEL_SLOTS = 95,
+    NARROW_COLUMN_SLOTS = 9, /* of each further column of v, up to 16 */
+    WIDE_COLUMN_SLOTS = 2,   /* of each further one */
+    QUICK_SLOTS = 8,         /* e^-t of a power of the sum, perhaps times a polynomial */
+    SLOW_SLOTS = 50,         /* any other function */
+    MOST_CODE = 4096         /* instructions of the steps of one point */
+};
+
+/* Instructions of the term of a coordinate; 0: it is not unrolled.  f64 has half the rate. */
+static int64_t slots_of_step(const struct cuda_cdist_options *o)
+{
+    const int scale = o->is_double ? 2 : 1;
+
+    switch (o->step) {
+    case PAIR_DOT:
+        return scale;
+    case PAIR_ONE:
+    case PAIR_TWO:
+    case PAIR_INFINITY:
+        return 2L * scale;
+    case PAIR_ZERO:
+        return 5L * scale;
+    case PAIR_HALF:
+    case PAIR_THREE_HALVES:
+        return o->is_double ? 40 : 6;
+    case PAIR_POWER:
+        if (!o->fraction)
+            return (2L + o->whole / 2) * scale;
+        return o->whole > 0 ? 10L * scale + (o->is_double ? 14 : 0) : 28;
+    default:
+        return 0;
+    }
+}
+
+/* True for a function of a few instructions. */
+static bool is_quick(const struct gram_cdist_op *op)
+{
+    return op->function <= GRAM_MATERN52 && op->output == GRAM_VALUE && op->x.dtype != GRAM_F64;
+}
+
+/* Coordinates of a point and columns of v that go with them in a pass, at most. */
+static int64_t most_numbers(const struct cuda_cdist_options *o)
+{
+    return o->is_double && o->fraction ? TABLED_NUMBERS : MOST_NUMBERS;
+}
+
+/* COLUMNS for so many columns of v: powers of two, so that there are few kernels. */
+static int columns_of(const struct cuda_cdist_options *o, int64_t depth, int64_t columns)
+{
+    const int64_t room = most_numbers(o) - depth;
+    int64_t most = MOST_COLUMNS, share;
+    int taken = 1;
+
+    while (most > room)
+        most /= 2;
+    share = gram_ceil_div(columns, gram_ceil_div(columns, most));
+    while (taken < share)
+        taken *= 2;
+    return taken;
+}
+
+/* Slots of a pair in all passes, and those of panels. */
+static bool costs_less(const struct fused *f)
+{
+    const struct gram_cdist_op *op = &f->op->kernel;
+    const int64_t element =
+        op->x.cols * slots_of_step(&f->plan.options) + (is_quick(op) ? QUICK_SLOTS : SLOW_SLOTS);
+    const int64_t more = f->op->out.cols - 1;
+    const int64_t panels = (gram_cdist_mirrors(op) ? element / 2 : element) + PANEL_SLOTS +
+                           NARROW_COLUMN_SLOTS * gram_least(more, 15) +
+                           WIDE_COLUMN_SLOTS * gram_most(more - 15, 0);
+
+    return f->groups * (element + f->columns) <= panels;
+}
+
+/* ---- The plan -------------------------------------------------------------------------------- */
+
+/* The kernel matrix is never stored: its view has a shape and nothing else. */
+static void plan_matrix(const gram_context *g, struct fused *f)
+{
+    const struct cuda_device *device = g->device;
+    struct gram_cdist_op op = f->op->kernel;
+
+    op.out = gram_view_dense(NULL, f->op->out.dtype, op.x.rows, op.y.rows);
+    cuda_cdist_plan(&op, device->processors, &f->plan);
+}
+
+/* How rows, columns and points are shared among blocks. */
+static void plan_shares(struct fused *f)
+{
+    const int64_t m = f->op->out.rows, n = f->op->v.rows;
+    int64_t shares, wanted;
+
+    f->rows = is_quick(&f->op->kernel) ? MOST_ROWS : MOST_ROWS / 2;
+    while (f->rows > 1 && m <= (int64_t)MATMUL_THREADS * (f->rows / 2))
+        f->rows /= 2;
+    f->columns = columns_of(&f->plan.options, f->op->kernel.x.cols, f->op->out.cols);
+    f->groups = gram_ceil_div(f->op->out.cols, f->columns);
+    shares =
+        gram_ceil_div(m, (int64_t)MATMUL_THREADS * f->rows) * f->groups * f->op->kernel.batch.count;
+    wanted = gram_most(1, LEAST_SHARES / shares);
+    f->slice_points = gram_round_up(gram_ceil_div(n, wanted), MATMUL_POINTS);
+    f->slice_points = gram_least(f->slice_points, SLICE_POINTS);
+    f->slices = gram_ceil_div(n, f->slice_points);
+}
+
+/* Fills in all but the rounds; false if the registers do not hold the problem. */
+static bool plan_fused(const gram_context *g, const struct gram_kernel_matmul_op *op,
+                       struct fused *f)
+{
+    const int64_t depth = op->kernel.x.cols;
+    int64_t slots;
+
+    *f = (struct fused){.op = op};
+    if (op->v.rows == 0 || depth == 0)
+        return false;
+    plan_matrix(g, f);
+    slots = slots_of_step(&f->plan.options);
+    if (slots == 0 || depth >= most_numbers(&f->plan.options) ||
+        depth * slots * MOST_ROWS > MOST_CODE)
+        return false;
+    f->plan.options.mix = 0;
+    plan_shares(f);
+    return true;
+}
+
+/* Bytes of the sums of one row of x. */
+static int64_t row_bytes(const struct fused *f)
+{
+    return f->slices * f->op->out.cols * (int64_t)gram_dtype_size(f->op->out.dtype);
+}
+
+/* Whole items, or blocks of rows of one, for about so many bytes. */
+static void plan_rounds(struct fused *f, int64_t bytes)
+{
+    const int64_t m = f->op->out.rows, block = (int64_t)MATMUL_THREADS * f->rows;
+    const int64_t rows = gram_most(1, bytes / row_bytes(f));
+
+    f->round_items = gram_least(gram_most(1, rows / m), f->op->kernel.batch.count);
+    f->round_rows = gram_least(m, gram_most(block, rows / block * block));
+}
+
+static size_t sum_bytes(const struct fused *f)
+{
+    return (size_t)(row_bytes(f) * f->round_rows * f->round_items);
+}
+
+/* ---- Launches -------------------------------------------------------------------------------- */
+
+static char *write_expression(const void *expression)
+{
+    return gram_cuda_expression_text(expression);
+}
+
+/* The kernel of a plan, but for the code of its expression. */
+static void set_variant(const struct fused *f, struct cuda_variant *v)
+{
+    const struct cuda_cdist_options *o = &f->plan.options;
+
+    cuda_variant(v, &kernel_matmul,
+                 CUDA_OPTIONS({"REAL", cuda_type(o->is_double ? GRAM_F64 : GRAM_F32)},
+                              {"IS_DOUBLE", o->is_double}, {"STORED", o->stored}, {"STEP", o->step},
+                              {"WHOLE", o->whole}, {"FRACTION", o->fraction},
+                              {"FUNCTION", o->function}, {"OUTPUT", o->output}, {"BASE", o->base},
+                              {"SLOPE", o->slope}, {"HYPERS", o->hypers},
+                              {"DEPTH", f->op->kernel.x.cols}, {"ROWS", f->rows},
+                              {"COLUMNS", f->columns}));
+}
+
+static gram_status launch(gram_context *g, const struct fused *f, const struct matmul_round *round)
+{
+    const struct gram_expression *expression = f->plan.expression;
+    const int64_t blocks = gram_ceil_div(round->rows, (int64_t)MATMUL_THREADS * f->rows);
+    const struct cuda_grid grid = {.blocks = blocks * f->slices * f->groups * round->items,
+                                   .threads = MATMUL_THREADS};
+    struct kernel_matmul_params params = {.round = *round,
+                                          .v = cuda_device_view(&f->op->v),
+                                          .sums = f->sums,
+                                          .columns = f->op->out.cols,
+                                          .groups = f->groups,
+                                          .slices = f->slices,
+                                          .slice_points = f->slice_points,
+                                          .pair = f->plan.params};
+    uint64_t words[CUDA_EXPRESSION_WORDS];
+    struct cuda_code code = {.name = "pair_expression.cuh",
+                             .identity = words,
+                             .write = write_expression,
+                             .of = expression};
+    struct cuda_variant v;
+
+    set_variant(f, &v);
+    if (expression) {
+        code.identity_bytes = gram_cuda_expression_words(expression, words) * sizeof *words;
+        v.code = &code;
+    }
+    return cuda_launch(g, &v, &grid, (void *[]){&params});
+}
+
+/* A number that is 0 stands for no regularization; other outputs than values have none. */
+static gram_status launch_sum(gram_context *g, const struct fused *f,
+                              const struct matmul_round *round)
+{
+    const struct gram_cdist_op *kernel = &f->op->kernel;
+    struct kernel_sum_params params = {
+        .round = *round,
+        .v = cuda_device_view(&f->op->v),
+        .out = cuda_device_view(&f->op->out),
+        .sums = f->sums,
+        .columns = f->op->out.cols,
+        .slices = f->slices,
+        .points = f->op->v.rows,
+        .accumulate = f->op->accumulate,
+        .diagonal = kernel->column_offset - kernel->row_offset,
+    };
+    const int64_t elements = round->items * round->rows * f->op->out.cols;
+
+    if (kernel->output == GRAM_VALUE)
+        params.regularization = cuda_device_number(&kernel->regularization);
+    cuda_set_batch(&kernel->batch, &params.batch_ndim, params.batch_shape);
+    return cuda_launch_plain(g, &kernel_matmul_sum, f->op->out.dtype,
+                             gram_ceil_div(elements, SUM_THREADS), SUM_THREADS, &params);
+}
+
+/* The rounds one after the other, which use the same scratch. */
+static gram_status run(gram_context *g, const struct fused *f)
+{
+    const int64_t items = f->op->kernel.batch.count, m = f->op->out.rows;
+    struct matmul_round round;
+
+    for (round.first_item = 0; round.first_item < items; round.first_item += round.items) {
+        round.items = gram_least(f->round_items, items - round.first_item);
+        for (round.first_row = 0; round.first_row < m; round.first_row += round.rows) {
+            round.rows = gram_least(f->round_rows, m - round.first_row);
+            if (gram_cancelled(g))
+                return gram_fail(g, GRAM_CANCELLED, "cancelled");
+            TRY(launch(g, f, &round));
+            TRY(launch_sum(g, f, &round));
+        }
+    }
+    return GRAM_OK;
+}
+
+/* ---- Entries --------------------------------------------------------------------------------- */
+
+bool cuda_kernel_fused(const gram_context *g, const struct gram_kernel_matmul_op *op)
+{
+    struct fused f;
+
+    if (g->matmul_form == GRAM_MATMUL_PANELS || !plan_fused(g, op, &f))
+        return false;
+    return g->matmul_form == GRAM_MATMUL_FUSED || costs_less(&f);
+}
+
+size_t cuda_kernel_fused_bytes(const gram_context *g, const struct gram_kernel_matmul_op *op)
+{
+    struct fused f;
+
+    if (!plan_fused(g, op, &f))
+        return 0;
+    plan_rounds(&f, ROUND_BYTES);
+    return sum_bytes(&f);
+}
+
+gram_status cuda_kernel_fused_in(gram_context *g, const struct gram_kernel_matmul_op *op,
+                                 void *memory)
+{
+    struct fused f;
+
+    if (!plan_fused(g, op, &f))
+        return GRAM_OK;
+    plan_rounds(&f, ROUND_BYTES);
+    f.sums = memory;
+    return run(g, &f);
+}

@@ -1,0 +1,297 @@
+/*
+ * kernel_matmul.cu - products with a kernel matrix whose elements never leave the registers
+ *
+ *     sums[slice][c][i] = sum over the points j of a slice of y of f(s(x[i], y[j])) v[j][c]
+ *
+ * A thread keeps ROWS rows of x, with all of their coordinates, and ROWS by COLUMNS sums in
+ * registers.  The threads of a block have different rows and go through the same points of y:
+ * MATMUL_POINTS of them at a time lie in shared memory, each with its row of v behind it, so that
+ * all threads read the same 16 bytes at once.  A block has one slice of y; kernel_matmul_sum.cu
+ * adds the slices.  Slices follow from the sizes of the problem alone, and so do the results.
+ *
+ * Distances are sums of differences, so that near points need no correction.  In f32, e^-t is the
+ * special function 2^x, whose error of 2 units in the last place is far below the bound that
+ * gram.h promises for f.
+ *
+ * Parameters (-D), set by cuda_kernel_matmul_fused.c:
+ *   REAL, IS_DOUBLE, STORED, STEP, WHOLE, FRACTION, FUNCTION, OUTPUT, BASE, SLOPE, HYPERS
+ *             as in cdist.cu; MIX is 0
+ *   DEPTH     columns of x and y, at least 1
+ *   ROWS      of x that a thread has
+ *   COLUMNS   of v that a pass takes
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#define PAIR_FN static __device__
+#include "kernel_matmul_params.h"
+#include "pair_map_params.h"
+#include "ptx.cuh"
+
+#if STEP == PAIR_ANY
+#  error "kernel_matmul.cu: a term whose p only the device knows is not unrolled"
+#endif
+
+#define THREADS MATMUL_THREADS
+#define POINTS  MATMUL_POINTS
+#define LANES   ((int)(16 / sizeof(REAL))) /* of a 16-byte read */
+#define GROUPS  ((DEPTH + COLUMNS + LANES - 1) / LANES)
+#define LD      (GROUPS * LANES) /* of a point in shared memory */
+#define LARGEST (IS_DOUBLE ? (REAL)0x1.fffffffffffffp1023 : (REAL)0x1.fffffep127f)
+#define TABLED  (STEP == PAIR_POWER && FRACTION && WHOLE > 0)
+#define QUICK   !IS_DOUBLE /* pair_terms.cuh: e^-t by the special function */
+/* e^-t alone, t a positive multiple of a power of the sum */
+#define PLAIN                                                                        \
+  (QUICK && OUTPUT == PAIR_VALUE && FUNCTION >= PAIR_LAPLACE &&                      \
+   FUNCTION <= PAIR_EXPONENTIAL_POWER)
+/* Points whose arithmetic is mixed: what is long needs no more of it. */
+#define MIXED_POINTS (ROWS * (DEPTH + COLUMNS) <= 64 && !TABLED ? 2 : 1)
+
+#include "device_view.cuh"
+#include "stored.cuh"
+
+typedef stored_as<STORED>::type element;
+
+struct __align__(16) group {
+    REAL at[LANES];
+};
+
+#include "pair_terms.cuh"
+#if HYPERS
+#  include "pair_hypers.cuh"
+#endif
+
+/* What a block computes: the same for all of its threads. */
+struct share {
+    long long item, row;    /* of the batch; of x, its first one */
+    long long slice, group; /* of y; of columns of v */
+    const element *x, *y;
+    const REAL *v;
+    REAL *sums; /* of the slice and the group, from row 0 of the round on */
+    int columns;
+};
+
+/* The at'th share of a round: blocks that follow each other read the same points. */
+static __device__ void find_share(const struct kernel_matmul_params *a, long long at,
+                                  struct share *share)
+{
+    const struct pair_params *p = &a->pair;
+    const long long blocks = (a->round.rows + ROWS * THREADS - 1) / (ROWS * THREADS);
+    const long long rest = at / blocks, slices = rest / a->slices;
+    const long long local = slices / a->groups;
+
+    share->row = at % blocks * (ROWS * THREADS);
+    share->slice = rest % a->slices;
+    share->group = slices % a->groups;
+    share->item = a->round.first_item + local;
+    share->x = (const element *)p->x.data +
+               batch_offset(p->batch_shape, p->batch_ndim, p->x.batch_stride, share->item) +
+               a->round.first_row * p->x.row_stride;
+    share->y = (const element *)p->y.data +
+               batch_offset(p->batch_shape, p->batch_ndim, p->y.batch_stride, share->item);
+    share->v = (const REAL *)a->v.data +
+               batch_offset(p->batch_shape, p->batch_ndim, a->v.batch_stride, share->item) +
+               share->group * COLUMNS * a->v.col_stride;
+    share->columns = a->columns - share->group * COLUMNS < COLUMNS
+                         ? (int)(a->columns - share->group * COLUMNS)
+                         : COLUMNS;
+    share->sums = (REAL *)a->sums +
+                  ((local * a->slices + share->slice) * a->columns + share->group * COLUMNS) *
+                      a->round.rows;
+}
+
+/* ---- Points in shared memory ----------------------------------------------------------------- */
+
+/* A row of length 1, a row of zeros stays one: for GRAM_COSINE, whose norms are taken in f64. */
+template <int COUNT> static __device__ void normalise(REAL *row)
+{
+    double squares = 0, scale;
+
+#pragma unroll
+    for (int k = 0; k < COUNT; k++)
+        squares += (double)row[k] * (double)row[k];
+    scale = squares == 0 ? 0 : 1 / sqrt(squares);
+#pragma unroll
+    for (int k = 0; k < COUNT; k++)
+        row[k] = (REAL)((double)row[k] * scale);
+}
+
+/* Points [first, first + points) of y, each with its columns of v. */
+static __device__ void load_points(const struct kernel_matmul_params *a,
+                                   const struct share *share, long long first, int points,
+                                   REAL *to)
+{
+    const struct device_view *y = &a->pair.y, *v = &a->v;
+
+    for (int e = (int)threadIdx.x; e < points * DEPTH; e += THREADS) {
+        const int j = e / DEPTH, k = e % DEPTH;
+        to[j * LD + k] =
+            real_of<STORED>(share->y[(first + j) * y->row_stride + k * y->col_stride]);
+    }
+    for (int e = (int)threadIdx.x; e < points * COLUMNS; e += THREADS) {
+        const int j = e / COLUMNS, c = e % COLUMNS;
+        to[j * LD + DEPTH + c] =
+            c < share->columns ? share->v[(first + j) * v->row_stride + c * v->col_stride] : 0;
+    }
+}
+
+/* ---- Elements of the kernel matrix ----------------------------------------------------------- */
+
+#if TABLED
+/* The sums where the fast ones are not to be trusted: few, and so one after the other. */
+static __device__ void correct_sums(const struct kernel_matmul_params *a,
+                                    const struct share *share, double p, long long point,
+                                    REAL s[ROWS])
+{
+    const struct device_view *x = &a->pair.x, *y = &a->pair.y;
+
+#pragma unroll 1
+    for (int r = 0; r < ROWS; r++) {
+        const long long row = share->row + r * THREADS + threadIdx.x;
+        REAL sum = 0, old = 0;
+#pragma unroll
+        for (int q = 0; q < ROWS; q++)
+            old = q == r ? s[q] : old;
+        if (row >= a->round.rows || !is_doubtful(old, DEPTH, p))
+            continue;
+#pragma unroll 1
+        for (int k = 0; k < DEPTH; k++) {
+            const REAL d =
+                magnitude(real_of<STORED>(share->x[row * x->row_stride + k * x->col_stride]) -
+                          real_of<STORED>(share->y[point * y->row_stride + k * y->col_stride]));
+            sum = d != d || sum != sum ? d + sum : sum + power(d, p);
+        }
+#pragma unroll
+        for (int q = 0; q < ROWS; q++)
+            s[q] = q == r ? sum : s[q];
+    }
+}
+#endif
+
+/* f of a finished sum. */
+static __device__ REAL value_of(const struct pair_map *map, REAL rate, REAL s)
+{
+#if PLAIN
+    return ptx_exp2(rate * raised(&map->base, BASE, s));
+#else
+    return mapped(map, s);
+#endif
+}
+
+/* ---- The products of a block ----------------------------------------------------------------- */
+
+/* Adds the products of `points` points in shared memory, the first of which is point `first` of
+ * y. */
+static __device__ void multiply(const struct kernel_matmul_params *a, const struct share *share,
+                                const struct pair_map *map, REAL rate,
+                                const REAL (&x)[ROWS][DEPTH], const struct group *at,
+                                long long first, int points, REAL (&acc)[ROWS][COLUMNS])
+{
+    const REAL fraction = (REAL)map->fraction;
+
+#pragma unroll MIXED_POINTS
+    for (int j = 0; j < points; j++, at += GROUPS) {
+        REAL point[LD], s[ROWS] = {};
+#pragma unroll
+        for (int g = 0; g < GROUPS; g++) {
+            const struct group part = at[g];
+#pragma unroll
+            for (int l = 0; l < LANES; l++)
+                point[g * LANES + l] = part.at[l];
+        }
+#pragma unroll
+        for (int k = 0; k < DEPTH; k++)
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+                s[r] = step(s[r], x[r][k], point[k], map, fraction, &a->pair.power);
+#if TABLED
+        bool doubtful = false;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            doubtful |= is_doubtful(s[r], DEPTH, map->p);
+        if (doubtful)
+            correct_sums(a, share, map->p, first + j, s);
+#endif
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const REAL k = value_of(map, rate, s[r]);
+#pragma unroll
+            for (int c = 0; c < COLUMNS; c++)
+                acc[r][c] += k * point[DEPTH + c];
+        }
+    }
+}
+
+static __device__ void compute(const struct kernel_matmul_params *a, const struct share *share,
+                               const struct pair_map *map, struct group *points)
+{
+    const struct device_view *v = &a->pair.x;
+    const long long begin = share->slice * a->slice_points;
+    const long long end = begin + a->slice_points < a->pair.cols ? begin + a->slice_points
+                                                                 : a->pair.cols;
+    const double steep = map->scale * 1.4426950408889634; /* log2 e */
+    const REAL rate = PLAIN ? -(REAL)(steep < (double)LARGEST ? steep : (double)LARGEST) : 0;
+    REAL x[ROWS][DEPTH], acc[ROWS][COLUMNS] = {};
+
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const long long row = share->row + r * THREADS + threadIdx.x;
+#pragma unroll
+        for (int k = 0; k < DEPTH; k++)
+            x[r][k] = row < a->round.rows
+                          ? real_of<STORED>(share->x[row * v->row_stride + k * v->col_stride])
+                          : (REAL)0;
+        if (FUNCTION == PAIR_COSINE)
+            normalise<DEPTH>(x[r]);
+    }
+#pragma unroll 1
+    for (long long first = begin; first < end; first += POINTS) {
+        const int count = end - first < POINTS ? (int)(end - first) : POINTS;
+        __syncthreads(); /* the points before them are no longer read */
+        load_points(a, share, first, count, points->at);
+        __syncthreads();
+        if (FUNCTION == PAIR_COSINE) {
+            if ((int)threadIdx.x < count)
+                normalise<DEPTH>(points[threadIdx.x * GROUPS].at);
+            __syncthreads();
+        }
+        multiply(a, share, map, rate, x, points, first, count, acc);
+    }
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const long long row = share->row + r * THREADS + threadIdx.x;
+#pragma unroll
+        for (int c = 0; c < COLUMNS; c++)
+            if (row < a->round.rows && c < share->columns)
+                share->sums[c * a->round.rows + row] =
+                    !HYPERS || map->valid ? acc[r][c] : (REAL)__int_as_float(0x7fc00000);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    kernel_matmul(const __grid_constant__ struct kernel_matmul_params a)
+{
+    __shared__ struct group points[POINTS * GROUPS];
+    __shared__ struct share share;
+    const long long blocks = (a.round.rows + ROWS * THREADS - 1) / (ROWS * THREADS);
+    const long long shares = blocks * a.slices * a.groups * a.round.items;
+#if HYPERS
+    __shared__ struct pair_map map;
+#else
+    const struct pair_map &map = a.pair.map;
+#endif
+
+#if TABLED
+    fill_powers(&a.pair.power);
+#endif
+    for (long long at = blockIdx.x; at < shares; at += gridDim.x) {
+        __syncthreads(); /* the last share is done */
+        if (threadIdx.x == 0) {
+            find_share(&a, at, &share);
+#if HYPERS
+            prepare(&a.pair, share.item, &map);
+#endif
+        }
+        __syncthreads();
+        compute(&a, &share, &map, points);
+    }
+}

@@ -1,0 +1,42 @@
+/*
+ * kernel_matmul_params.h - what the host tells the kernels of fused products with kernel matrices
+ *
+ * Read by the host's compiler and by NVRTC, which sees no other header: so it includes only ours,
+ * and long long stands for int64_t.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_KERNEL_MATMUL_PARAMS_H
+#define GRAM_KERNEL_MATMUL_PARAMS_H
+#include "pair_params.h"
+
+#define MATMUL_THREADS 128 /* of a block of kernel_matmul.cu */
+#define MATMUL_POINTS  128 /* of y, which lie in shared memory at a time */
+
+/* A round: some items with all of their rows, or some rows of one item. */
+struct matmul_round {
+    long long first_item, items, first_row, rows;
+};
+
+/* Sums of a slice of the points of y: [item of the round][slice][column of v][row of the round]. */
+struct kernel_matmul_params {
+    struct matmul_round round;
+    struct device_view v;
+    char *sums;
+    long long columns, groups;      /* of v; passes of COLUMNS of them */
+    long long slices, slice_points; /* of y */
+    struct pair_params pair;        /* out is not set */
+};
+
+/* out = the sum over the slices, + r v on the diagonal, + what out holds. */
+struct kernel_sum_params {
+    struct matmul_round round;
+    struct device_view v, out;
+    const void *sums;
+    long long columns, slices, points; /* points: rows of v */
+    long long accumulate;
+    long long diagonal;                  /* r stands where i - j is this */
+    struct device_number regularization; /* r: the number 0 is none */
+    long long batch_ndim, batch_shape[DEVICE_DIMS];
+};
+#endif
