@@ -424,11 +424,6 @@ struct gram_backend {
 
 extern const struct gram_backend gram_cpu_backend;
 
-/* Finds the backend of g->options.device, sets g->backend and opens it. */
-gram_status gram_backend_open(gram_context *g);
-/* Undoes gram_backend_open, whether it failed or not. */
-void gram_backend_close(gram_context *g);
-
 /* A plugin: its file, the name of its table, whose first member is its version, and what messages
  * call it. */
 struct gram_plugin {

@@ -1,5 +1,5 @@
 /*
- * context.c - create and destroy contexts, grow scratch memory, report traces, run plans
+ * context.c - contexts: their device, what there is, scratch in memory of the CPU, traces, plans
  *
  * SPDX-License-Identifier: MIT
  */
@@ -9,9 +9,18 @@
 #include "process.h"
 #include "scratch.h"
 #include "threads.h"
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#ifndef GRAM_VERSION
+#  error "GRAM_VERSION must be set by the build, as \"0.1.0\""
+#endif
+
+/* ---- Messages, and the beginning of a call --------------------------------------------------- */
 
 /* The message of a call that had no context to hold it, as gram_context_create. */
 static _Thread_local char thread_message[512];
@@ -20,6 +29,11 @@ static gram_status keep_message(const gram_context *g, gram_status status)
 {
     memcpy(thread_message, g->message, sizeof thread_message);
     return status;
+}
+
+const char *gram_message(const gram_context *g)
+{
+    return g ? g->message : thread_message;
 }
 
 gram_status gram_begin_as(gram_context *g, const char *call, const char *name)
@@ -52,57 +66,54 @@ gram_status gram_begin_beside(gram_context *g, const char *call, const char *nam
     return GRAM_OK;
 }
 
-gram_status gram_context_create(const gram_context_options *options, gram_context **out)
+/* ---- The device ------------------------------------------------------------------------------ */
+
+/* The parts of a call that stay on the CPU need its backend on every device. */
+static gram_status open_plugin(gram_context *g)
 {
-    gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
-    gram_context first = {.call = __func__}, *g;
+    const gram_device device = g->options.device;
+    const struct gram_backend *table;
+    char why[384];
     gram_status status;
 
-    thread_message[0] = '\0';
-    if (!out)
-        return keep_message(&first, gram_fail(&first, GRAM_INVALID_ARGUMENT, "out is NULL"));
-    *out = NULL;
-    if (options && (options->size < sizeof(size_t) || options->size > sizeof o))
-        return keep_message(&first, gram_fail(&first, GRAM_INVALID_ARGUMENT,
-                                              "options.size is %zu, expected at most %zu",
-                                              options->size, sizeof o));
-    if (options)
-        memcpy(&o, options, options->size);
-    first.options = o;
-    if (!o.allocate != !o.release)
-        return keep_message(&first, gram_fail(&first, GRAM_INVALID_ARGUMENT,
-                                              "options.allocate and options.release must both "
-                                              "be given or both be NULL"));
-    if (!o.allocate_device != !o.release_device)
-        return keep_message(&first,
-                            gram_fail(&first, GRAM_INVALID_ARGUMENT,
-                                      "options.allocate_device and options.release_device must "
-                                      "both be given or both be NULL"));
-    g = gram_alloc(&first, sizeof *g);
-    if (!g)
-        return keep_message(
-            &first, gram_fail(&first, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", sizeof *g));
-    memset(g, 0, sizeof *g);
-    TRY(gram_begin_without_blas(g, __func__));
-    gram_blas_memory_detect();
-    g->options = o;
-    g->process = gram_process();
-    atomic_init(&g->cancelled, false);
-    status = g->process
-                 ? gram_settings_apply(g)
-                 : gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot register the handlers of fork()");
-    if (g->process)
-        g->children = g->process->children;
-    if (status == GRAM_OK)
-        status = gram_backend_open(g);
-    if (status == GRAM_OK)
-        *out = g;
-    else {
-        keep_message(g, status);
-        gram_context_destroy(g);
-    }
-    return status;
+    g->options.device = (gram_device){GRAM_CPU, 0};
+    status = gram_cpu_backend.open(g);
+    g->options.device = device;
+    if (status != GRAM_OK)
+        return status;
+    table = gram_plugin_load(g, &g->plugin, why, sizeof why);
+    if (!table)
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s", why);
+    g->backend = table;
+    return table->open(g);
 }
+
+/* Finds the backend of g->options.device, sets g->backend and opens it. */
+static gram_status open_backend(gram_context *g)
+{
+    gram_device d = g->options.device;
+
+    g->backend = &gram_cpu_backend;
+    if (d.type == GRAM_CUDA)
+        return open_plugin(g);
+    if (d.type != GRAM_CPU || d.index != 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.device is %d:%d, expected GRAM_CPU:0 or a GRAM_CUDA device",
+                         (int)d.type, (int)d.index);
+    return g->backend->open(g);
+}
+
+/* Undoes open_backend, whether it failed or not. */
+static void close_backend(gram_context *g)
+{
+    if (g->backend && g->backend->close)
+        g->backend->close(g);
+    if (g->plugin)
+        dlclose(g->plugin);
+    g->plugin = NULL;
+}
+
+/* ---- Scratch in memory of the CPU ------------------------------------------------------------ */
 
 static void release_host_scratch(gram_context *g)
 {
@@ -118,22 +129,6 @@ void gram_scratch_release(gram_context *g)
     if (g->backend->release_scratch)
         g->backend->release_scratch(g);
     release_host_scratch(g);
-}
-
-void gram_context_destroy(gram_context *g)
-{
-    if (!g)
-        return;
-    gram_backend_close(g);
-    gram_pool_destroy(g);
-    release_host_scratch(g);
-    gram_settings_release(g);
-    gram_free(g, g, sizeof *g);
-}
-
-const char *gram_message(const gram_context *g)
-{
-    return g ? g->message : thread_message;
 }
 
 /* Scratch of no bytes has an address too: what a call adds to it, of no elements, stays defined. */
@@ -208,6 +203,71 @@ gram_status gram_context_use_workspace(gram_context *g, void *memory, size_t byt
     return GRAM_OK;
 }
 
+/* ---- Contexts -------------------------------------------------------------------------------- */
+
+gram_status gram_context_create(const gram_context_options *options, gram_context **out)
+{
+    gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
+    gram_context first = {.call = __func__}, *g;
+    gram_status status;
+
+    thread_message[0] = '\0';
+    if (!out)
+        return keep_message(&first, gram_fail(&first, GRAM_INVALID_ARGUMENT, "out is NULL"));
+    *out = NULL;
+    if (options && (options->size < sizeof(size_t) || options->size > sizeof o))
+        return keep_message(&first, gram_fail(&first, GRAM_INVALID_ARGUMENT,
+                                              "options.size is %zu, expected at most %zu",
+                                              options->size, sizeof o));
+    if (options)
+        memcpy(&o, options, options->size);
+    first.options = o;
+    if (!o.allocate != !o.release)
+        return keep_message(&first, gram_fail(&first, GRAM_INVALID_ARGUMENT,
+                                              "options.allocate and options.release must both "
+                                              "be given or both be NULL"));
+    if (!o.allocate_device != !o.release_device)
+        return keep_message(&first,
+                            gram_fail(&first, GRAM_INVALID_ARGUMENT,
+                                      "options.allocate_device and options.release_device must "
+                                      "both be given or both be NULL"));
+    g = gram_alloc(&first, sizeof *g);
+    if (!g)
+        return keep_message(
+            &first, gram_fail(&first, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", sizeof *g));
+    memset(g, 0, sizeof *g);
+    TRY(gram_begin_without_blas(g, __func__));
+    gram_blas_memory_detect();
+    g->options = o;
+    g->process = gram_process();
+    atomic_init(&g->cancelled, false);
+    status = g->process
+                 ? gram_settings_apply(g)
+                 : gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot register the handlers of fork()");
+    if (g->process)
+        g->children = g->process->children;
+    if (status == GRAM_OK)
+        status = open_backend(g);
+    if (status == GRAM_OK)
+        *out = g;
+    else {
+        keep_message(g, status);
+        gram_context_destroy(g);
+    }
+    return status;
+}
+
+void gram_context_destroy(gram_context *g)
+{
+    if (!g)
+        return;
+    close_backend(g);
+    gram_pool_destroy(g);
+    release_host_scratch(g);
+    gram_settings_release(g);
+    gram_free(g, g, sizeof *g);
+}
+
 gram_device gram_context_device(const gram_context *g)
 {
     return g ? g->options.device : (gram_device){GRAM_CPU, 0};
@@ -242,7 +302,102 @@ void gram_trace_end(const gram_context *g, const char *name, int thread, int64_t
     g->options.trace(g->options.trace_user, &event);
 }
 
-/* ---- Plans of every call ------------------------------------------------------------------ */
+/* ---- What there is --------------------------------------------------------------------------- */
+
+const char *gram_version(void)
+{
+    return GRAM_VERSION;
+}
+
+const char *gram_status_name(gram_status status)
+{
+    static const char *const names[] = {
+        "GRAM_OK",
+        "GRAM_INVALID_ARGUMENT",
+        "GRAM_UNSUPPORTED",
+        "GRAM_OUT_OF_MEMORY",
+        "GRAM_CANCELLED",
+        "GRAM_IO",
+        "GRAM_BAD_DATA",
+        "GRAM_NUMERICAL",
+        "GRAM_DEVICE_FAILED",
+    };
+
+    if ((size_t)status < sizeof names / sizeof *names)
+        return names[status];
+    return "unknown status";
+}
+
+/* 0 without a plugin, a driver or a device. */
+static int cuda_devices(const gram_context *g)
+{
+    const struct gram_backend *table;
+    void *handle = NULL;
+    char why[384];
+    int count;
+
+    table = gram_plugin_load(g, &handle, why, sizeof why);
+    count = table ? table->devices(g) : 0;
+    if (!table)
+        gram_log(g, "%s", why);
+    if (handle)
+        dlclose(handle);
+    return count;
+}
+
+gram_device gram_best_device(void)
+{
+    gram_context g = {.call = __func__, .process = gram_process()};
+    bool cuda = g.process && gram_settings_apply(&g) == GRAM_OK && cuda_devices(&g) > 0;
+
+    gram_settings_release(&g);
+    return (gram_device){cuda ? GRAM_CUDA : GRAM_CPU, 0};
+}
+
+/* Bytes that the kernel says can be had without swapping; free pages where it does not say. */
+static int64_t memory_available(void)
+{
+    FILE *file = fopen("/proc/meminfo", "re");
+    long long kib = -1;
+    char line[128];
+
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %lld kB", &kib) == 1) // NOLINT(cert-err34-c)
+            break;
+    if (file)
+        (void)fclose(file);
+    if (kib >= 0)
+        return (int64_t)kib * 1024;
+    return (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2;
+}
+
+gram_status gram_context_info(gram_context *g, gram_info *info)
+{
+    gram_info result = {.size = sizeof result, .version = gram_version()};
+    struct rlimit limit;
+    size_t size;
+
+    TRY(gram_begin_without_blas(g, __func__));
+    if (!info || info->size < sizeof info->size || info->size > sizeof result)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "info.size is %zu, expected at most %zu",
+                         info ? info->size : 0, sizeof result);
+    result.threads = g->threads;
+    result.memory_total = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    result.memory_available = memory_available();
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        (int64_t)limit.rlim_cur < result.memory_available)
+        result.memory_available = (int64_t)limit.rlim_cur;
+    gram_cpu_backend.describe(g, &result);
+    if (g->backend != &gram_cpu_backend)
+        g->backend->describe(g, &result);
+    result.cuda_devices = cuda_devices(g);
+    size = info->size;
+    result.size = size;
+    memcpy(info, &result, size);
+    return GRAM_OK;
+}
+
+/* ---- Plans of every call --------------------------------------------------------------------- */
 
 gram_status gram_plan_allocate(gram_context *g, size_t bytes, gram_plan **plan)
 {

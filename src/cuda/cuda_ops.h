@@ -22,12 +22,6 @@ gram_status cuda_eigh_multi_solve(struct gram_eigh_multi *m, int64_t item, int *
 gram_status cuda_eigh_multi_store(const struct gram_eigh_multi *m, int64_t item, int64_t first,
                                   int64_t stored);
 
-/* cuda_module.c */
-gram_status cuda_module_compile(gram_context *g, const struct gram_module_op *op,
-                                gram_module **out);
-gram_status cuda_module_launch(gram_module *module, const struct gram_launch_op *op);
-void cuda_module_destroy(gram_module *module);
-
 /* cuda_cdist.c */
 /* The same as a part of other operations, in two steps.  The first checks what only the device can
  * know.  The second queues one launch, which takes no scratch, while the device is current. */
