@@ -173,6 +173,8 @@ int py_place(struct py_call *call)
 {
     const struct py_array *first = &call->array[0];
 
+    if (py_promote(call))
+        return -1;
     for (int i = 1; i < call->count; i++) {
         gram_device a = first->tensor.device, b = call->array[i].tensor.device;
         if (a.type != b.type || a.index != b.index)
@@ -187,6 +189,8 @@ int py_place_most(struct py_call *call, gram_device asked)
 {
     const struct py_array *found = NULL;
 
+    if (py_promote(call))
+        return -1;
     for (int i = 0; i < call->count; i++) {
         const struct py_array *array = &call->array[i];
         if (array->tensor.device.type == GRAM_CPU)

@@ -18,15 +18,14 @@ enum {
 static const unsigned char words[] = {PY_x, PY_y, PY_p, PY_root, PY_out};
 static const struct py_signature signature = {"gram.cdist", words, COUNT, COUNT, 1};
 
-static void pair_shape(struct py_shape *shape, const gram_tensor *x, const gram_tensor *y)
+gram_dtype py_pair_dtype(const gram_tensor *x)
 {
-    shape->dtype = x->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
-    py_batch(shape, x, 2);
-    py_batch(shape, y, 2);
+    return x->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
 }
 
 void py_pair_shape(struct py_shape *shape, const gram_tensor *x, const gram_tensor *y)
 {
+    shape->dtype = py_pair_dtype(x);
     py_append(shape, x->ndim >= 2 ? x->shape[x->ndim - 2] : 0);
     py_append(shape, y->ndim >= 2 ? y->shape[y->ndim - 2] : 0);
 }
@@ -37,7 +36,8 @@ int py_pair(struct py_call *call, PyObject *const *v, struct py_pair *pair, stru
     pair->y = pair->x && py_given(v[1]) ? py_input(call, "y", v[1]) : NULL;
     if (!pair->x || (py_given(v[1]) && !pair->y))
         return -1;
-    pair_shape(shape, pair->x, pair->y ? pair->y : pair->x);
+    py_batch(shape, pair->x, 2);
+    py_batch(shape, pair->y ? pair->y : pair->x, 2);
     return 0;
 }
 

@@ -90,6 +90,18 @@ enum py_hold {
     PY_MANAGED   /* managed is to be deleted */
 };
 
+/* What an array has to say about the dtype in which a call computes. */
+enum py_rank {
+    PY_SILENT,   /* an output, or numbers that keep their own dtype */
+    PY_OPEN,     /* a list, which has no dtype: it takes that of the others */
+    PY_FLOATS,   /* floating-point numbers */
+    PY_WHOLE_8,  /* integers of 8 bits, or truth values: every floating-point dtype holds them */
+    PY_WHOLE_16, /* integers of 16 bits: float32 and float64 do */
+    PY_WHOLE_64, /* integers of 32 or 64 bits: they go to float64 */
+    PY_FIXED     /* an array that is not converted here: one of PyTorch, JAX or CuPy, or integers
+                    that are computed with */
+};
+
 /* An array of the caller for the duration of a call. */
 struct py_array {
     gram_tensor tensor;
@@ -98,6 +110,7 @@ struct py_array {
     const char *name;
     PyObject *made; /* owned: the numbers that object was converted to, and is now; or NULL */
     enum py_hold hold;
+    enum py_rank rank;
     union {
         Py_buffer view;
         PyObject *capsule;
@@ -147,15 +160,16 @@ PyObject *py_fail(struct py_call *call);
 PyObject *py_end(struct py_call *call, gram_status status);
 
 /* Views an array; NULL with an exception.  The tensor lives until py_close.  An input that is a
- * list, a table or an array of integers is converted: to the dtype of the call's first array where
- * that is float32 or float64, else to float64 (PyTorch's tensors are not).  py_raw_input converts
- * no integers. */
+ * list, a table or an array of integers is converted to the dtype of the call's first array where
+ * that is float32 or float64, else to float64 (PyTorch's tensors are not), until py_place knows all
+ * inputs.  py_raw_input converts no integers. */
 gram_tensor *py_input(struct py_call *call, const char *name, PyObject *object);
 gram_tensor *py_raw_input(struct py_call *call, const char *name, PyObject *object);
 gram_tensor *py_inout(struct py_call *call, const char *name, PyObject *object);
 /* A number, or an array whose values broadcast over the batch.  An absent one leaves *out. */
 int py_scalar(struct py_call *call, const char *name, PyObject *value, gram_scalar *out);
-/* All inputs are there: checks that they are on one device and takes its context. */
+/* All inputs are there: converts them to one dtype, which may change what py_input has viewed, by
+ * py_promote; checks that they are on one device and takes its context. */
 int py_place(struct py_call *call);
 /* The same where arrays of the CPU may stand beside those of one GPU, whose context it then is;
  * without any that of asked. */
@@ -215,6 +229,9 @@ PyObject *py_end_none(struct py_call *call, gram_status status);
 
 /* ---- How the files divide the work --------------------------------------------------------- */
 
+/* py_input.c: converts integers and lists, and the floats that they meet, to the dtype that
+ * numpy.result_type gives for all inputs of a call; -1 with an exception. */
+int py_promote(struct py_call *call);
 /* py_type.c: what is known of an object's type; -1 with an exception that is none of its own. */
 int py_type_of(struct py_state *state, PyObject *object, struct py_type *out);
 /* Drops an exception of an object that was asked for something; -1 if it is one that nobody may

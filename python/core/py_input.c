@@ -56,27 +56,47 @@ static int view_as_is(struct py_call *call, struct py_array *array, bool write)
     return found;
 }
 
+/* Puts an array, which is taken, in the place of the object. */
+static int replace(struct py_call *call, struct py_array *array, PyObject *made)
+{
+    py_release(array);
+    array->hold = PY_BORROWED;
+    array->made = made;
+    array->object = made;
+    return py_type_of(call->state, made, &array->type) ? -1 : view_as_is(call, array, false);
+}
+
+/* The rank of what gram._arrays.numbers has converted: -1 a list, 0 floats, else the bytes of an
+ * integer. */
+static enum py_rank rank_of(int bytes)
+{
+    if (bytes <= 0)
+        return bytes < 0 ? PY_OPEN : PY_FLOATS;
+    return bytes == 1 ? PY_WHOLE_8 : bytes == 2 ? PY_WHOLE_16 : PY_WHOLE_64;
+}
+
 /* Puts what the object says in numbers in its place: gram._arrays.numbers does it. */
 static int convert(struct py_call *call, struct py_array *array, enum kind kind)
 {
     const struct py_array *first = &call->array[0];
+    PyObject *function = py_helper(call->state, "numbers"), *found = NULL, *made;
     gram_dtype dtype = GRAM_F64;
-    PyObject *function;
+    int bytes;
 
-    py_release(array);
-    array->hold = PY_BORROWED;
     if (kind == NUMBERS && first != array && first->tensor.dtype == GRAM_F32)
         dtype = GRAM_F32;
-    function = py_helper(call->state, "numbers");
     if (function)
-        array->made = PyObject_CallFunction(function, "ssOs", call->function, array->name,
-                                            array->object, py_dtype_name(dtype));
+        found = PyObject_CallFunction(function, "ssOs", call->function, array->name, array->object,
+                                      py_dtype_name(dtype));
     Py_XDECREF(function);
-    if (!array->made)
+    if (!found || !PyArg_ParseTuple(found, "Oi", &made, &bytes)) {
+        Py_XDECREF(found);
         return -1;
-    array->object = array->made;
-    return py_type_of(call->state, array->object, &array->type) ? -1
-                                                                : view_as_is(call, array, false);
+    }
+    Py_INCREF(made);
+    Py_DECREF(found);
+    array->rank = rank_of(bytes);
+    return replace(call, array, made);
 }
 
 /* Integers of a dtype that the library does not know, where they are not converted. */
@@ -102,7 +122,7 @@ static int take_shape(struct py_call *call, PyObject *sizes, gram_tensor *t)
 
     t->ndim = (int)PyTuple_Size(sizes);
     if (t->ndim > GRAM_MAX_DIMS) {
-        PyErr_Format(PyExc_ValueError, "%s: a gram.Shape has %d dimensions, at most %d are offered",
+        PyErr_Format(PyExc_ValueError, "%s: a gram.Shape has %d dimensions, expected at most %d",
                      call->function, t->ndim, GRAM_MAX_DIMS);
         return -1;
     }
@@ -130,8 +150,8 @@ static int view_shape(struct py_call *call, struct py_array *array, enum kind ki
         return PyErr_Occurred() ? -1 : 0;
     if (!call->query || kind == VALUES)
         PyErr_Format(PyExc_TypeError,
-                     "%s: %s is a gram.Shape, which has no elements: only queries of a workspace "
-                     "take it, for matrices",
+                     "%s: %s is a gram.Shape, which has no elements, expected an array; only "
+                     "gram.workspace takes a gram.Shape, for a matrix",
                      call->function, array->name);
     else if (PyArg_ParseTuple(told, "O!sO", &PyTuple_Type, &sizes, &dtype, &device)) {
         *t = (gram_tensor){.dtype = GRAM_F64};
@@ -165,18 +185,29 @@ static int view_array(struct py_call *call, struct py_array *array, enum kind ki
     return found ? found : refuse_object(call, array);
 }
 
+/* What a viewed array says about the dtype of the call; convert has set that of what it made. */
+static enum py_rank final_rank(const struct py_array *array, enum kind kind)
+{
+    if (kind == VALUES || kind == WRITTEN)
+        return PY_SILENT;
+    if (kind == RAW || array->hold != PY_BUFFER)
+        return PY_FIXED;
+    return array->rank == PY_SILENT ? PY_FLOATS : array->rank;
+}
+
 static gram_tensor *view(struct py_call *call, const char *name, PyObject *object, enum kind kind)
 {
     struct py_array *array = &call->array[call->count];
 
     if (call->count == call->most) {
-        PyErr_Format(PyExc_ValueError, "%s: too many arrays", call->function);
+        PyErr_Format(PyExc_ValueError, "%s: there are too many arrays", call->function);
         return NULL;
     }
     array->object = object;
     array->name = name;
     array->hold = PY_BORROWED;
     array->made = NULL;
+    array->rank = PY_SILENT;
     if (py_type_of(call->state, object, &array->type))
         return NULL;
     if (array->type.is_masked) {
@@ -185,6 +216,7 @@ static gram_tensor *view(struct py_call *call, const char *name, PyObject *objec
         return NULL;
     }
     if (view_array(call, array, kind) == 1) {
+        array->rank = final_rank(array, kind);
         call->count++;
         return &array->tensor;
     }
@@ -206,6 +238,62 @@ gram_tensor *py_inout(struct py_call *call, const char *name, PyObject *object)
 {
     return view(call, name, object, WRITTEN);
 }
+
+/* ---- One dtype for all inputs ---------------------------------------------------------------- */
+
+/* The dtype that all inputs have in common, as numpy.result_type says.  False where they stay as
+ * they are: without integers and lists, or with arrays that are not converted here. */
+static bool common_dtype(const struct py_call *call, gram_dtype *out, bool *whole)
+{
+    size_t bytes = 0;
+    bool open = false, floats = false;
+
+    *whole = false;
+    for (int i = 0; i < call->count; i++) {
+        const struct py_array *array = &call->array[i];
+        size_t least = array->rank == PY_WHOLE_16   ? sizeof(float)
+                       : array->rank == PY_WHOLE_64 ? sizeof(double)
+                                                    : 0;
+        if (array->rank == PY_FIXED)
+            return false;
+        if (array->rank == PY_FLOATS) {
+            least = gram_dtype_size(array->tensor.dtype);
+            floats = true;
+        }
+        open |= array->rank == PY_OPEN;
+        *whole |= array->rank >= PY_WHOLE_8;
+        bytes = bytes > least ? bytes : least;
+    }
+    *out = !floats || bytes == sizeof(double) ? GRAM_F64
+           : bytes == sizeof(float)           ? GRAM_F32
+                                              : GRAM_F16;
+    return open || *whole;
+}
+
+int py_promote(struct py_call *call)
+{
+    gram_dtype dtype;
+    bool whole;
+
+    if (!common_dtype(call, &dtype, &whole))
+        return 0;
+    for (int i = 0; i < call->count; i++) {
+        struct py_array *array = &call->array[i];
+        PyObject *function, *made = NULL;
+        if (array->rank == PY_SILENT || array->tensor.dtype == dtype ||
+            (array->rank == PY_FLOATS && !whole))
+            continue;
+        function = py_helper(call->state, "cast");
+        if (function)
+            made = PyObject_CallFunction(function, "Os", array->object, py_dtype_name(dtype));
+        Py_XDECREF(function);
+        if (!made || replace(call, array, made) != 1)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
 /* The value of an array without dimensions on the CPU. */
 static bool read_number(const gram_tensor *t, double *out)

@@ -45,6 +45,7 @@ static PyObject *multiply(PyObject *module, PyObject *const *args, Py_ssize_t na
     if (py_pair(&call, v, &pair, &shape) || !(right = py_input(&call, "v", v[V])) ||
         py_kernel_options(&call, v, &k) || py_place(&call))
         return py_fail(&call);
+    shape.dtype = py_pair_dtype(pair.x);
     is_vector = right->ndim == 1;
     if (is_vector)
         py_as_column(right);

@@ -69,7 +69,8 @@ static int read_wrt(struct py_call *call, PyObject *value, struct wanted *w)
         Py_XDECREF(name);
     }
     if (count == 0)
-        PyErr_Format(PyExc_ValueError, "%s: wrt is empty", signature.name);
+        PyErr_Format(PyExc_ValueError, "%s: wrt is empty, expected at least one name",
+                     signature.name);
     return count > 0 && !failed ? 0 : -1;
 }
 
@@ -137,6 +138,7 @@ static PyObject *products(PyObject *module, PyObject *const *args, Py_ssize_t na
         PyErr_Format(PyExc_ValueError, "%s: wrt has 'lengths', but none are given", signature.name);
         return py_fail(&call);
     }
+    shape.dtype = py_pair_dtype(pair.x);
     py_batch(&shape, grad, 2);
     py_kernel_batch(&shape, &k);
     if (make_outputs(&call, v[OUT], &wanted, &shape, &pair, to))

@@ -58,7 +58,8 @@ static int options_of(struct py_call *call, PyObject *const *v, gram_kfac_factor
     o->setting = (gram_kfac_setting)setting;
     if (o->keep == 0 || py_given(v[OUT]))
         return 0;
-    PyErr_Format(PyExc_ValueError, "%s: keep needs out, of which a part is kept", call->function);
+    PyErr_Format(PyExc_ValueError, "%s: keep is given without out, of which it keeps a part",
+                 call->function);
     return -1;
 }
 
@@ -76,7 +77,7 @@ static PyObject *factors(PyObject *module, PyObject *const *args, Py_ssize_t nar
         return NULL;
     call.query = query;
     if (py_layer(&call, v, &l) || options_of(&call, v, &options) || split(&call, v[OUT], out) ||
-        py_place(&call))
+        py_layer_place(&call, &l))
         return py_fail(&call);
     call.as_tuple = true;
     if (l.a && !(a = factor(&call, &l, "a_factor", out[0], l.in + l.layer.bias)))

@@ -52,7 +52,7 @@ static void weight_shape(struct py_layer *l)
     const gram_layer *layer = &l->layer;
     int own = layer->normalized;
 
-    l->weight = (struct py_shape){.dtype = l->dtype};
+    l->weight = (struct py_shape){0};
     l->bias_dims = 1;
     switch (layer->kind) {
     case GRAM_LAYER_LINEAR:
@@ -95,7 +95,15 @@ static void sizes(struct py_layer *l)
     for (int i = 0; in_front && i < layer->spatial; i++)
         if (layer->kernel[i] < 0 || __builtin_mul_overflow(l->in, layer->kernel[i], &l->in))
             l->in = 0;
+}
+
+int py_layer_place(struct py_call *call, struct py_layer *l)
+{
+    if (py_place(call))
+        return -1;
     l->dtype = (l->d ? l->d : l->a)->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
+    l->weight.dtype = l->dtype;
+    return 0;
 }
 
 int py_layer(struct py_call *call, PyObject *const *v, struct py_layer *out)
@@ -126,7 +134,8 @@ int py_layer(struct py_call *call, PyObject *const *v, struct py_layer *out)
     if (py_given(v[PY_L_GRADIENTS]) && !(out->d = py_input(call, "gradients", v[PY_L_GRADIENTS])))
         return -1;
     if (!out->a && !out->d) {
-        PyErr_Format(PyExc_ValueError, "%s: activations and gradients are None", f);
+        PyErr_Format(PyExc_ValueError,
+                     "%s: activations and gradients are None, expected at least one array", f);
         return -1;
     }
     out->layer.kind = (gram_layer_kind)kind;

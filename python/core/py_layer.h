@@ -42,4 +42,6 @@ struct py_layer {
 
 /* Reads them; -1 with an exception. */
 int py_layer(struct py_call *call, PyObject *const *v, struct py_layer *out);
+/* py_place, after which the dtype of outputs is known. */
+int py_layer_place(struct py_call *call, struct py_layer *l);
 #endif

@@ -90,10 +90,11 @@ static PyObject *gradients(PyObject *module, PyObject *const *args, Py_ssize_t n
         return NULL;
     call.query = query;
     if (py_layer(&call, v, &l) || options_of(&call, v, &options) ||
-        py_choice(call.function, "output", v[OUTPUT], outputs, &output) || py_place(&call))
+        py_choice(call.function, "output", v[OUTPUT], outputs, &output) ||
+        py_layer_place(&call, &l))
         return py_fail(&call);
     if (!l.a || !l.d) {
-        PyErr_Format(PyExc_ValueError, "%s: %s is None", call.function,
+        PyErr_Format(PyExc_ValueError, "%s: %s is None, expected an array", call.function,
                      l.a ? "gradients" : "activations");
         return py_fail(&call);
     }

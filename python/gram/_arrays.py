@@ -47,31 +47,43 @@ def release(address):
 
 def numbers(function, name, values, dtype):
     """Lists and integers as an array of floating-point numbers of that dtype, of the library that
-    they are of; tables whose numbers are floating-point ones already keep their dtype."""
+    they are of; tables whose numbers are floating-point ones already keep their dtype.
+
+    Returns the array, and what it was: -1 for a list, which has no dtype of its own, 0 for
+    floating-point numbers, and the bytes of an integer.
+    """
     package = _package(values)
     if package in ("cupy", "jax", "jaxlib"):
-        return values.astype(dtype if package == "cupy" else float)
+        return values.astype(dtype if package == "cupy" else float), values.dtype.itemsize
     import numpy
 
     try:
         array = numpy.asarray(values)
     except ValueError as e:
-        raise ValueError(f"{function}: {name} cannot be made an array: {e}") from e
+        raise ValueError(f"{function}: {name} cannot be converted to an array: {e}") from e
+    is_list = isinstance(values, (list, tuple))
     if array.dtype.kind in "biu":
-        return array.astype(dtype)
+        return array.astype(dtype), -1 if is_list else array.dtype.itemsize
     if array.dtype.kind != "f":
         raise TypeError(
             f"{function}: {name} is of type {type(values).__name__} and has elements of dtype "
             f"{array.dtype}, expected numbers"
         )
-    return array.astype(dtype) if isinstance(values, (list, tuple)) else array
+    return (array.astype(dtype), -1) if is_list else (array, 0)
+
+
+def cast(values, dtype):
+    """An array of the CPU as a NumPy array of that dtype."""
+    import numpy
+
+    return numpy.asarray(values).astype(dtype)
 
 
 def eigh_count(function, select, count):
     """How many eigenvalues: 0 of "all", which alone can do without the number."""
     if select != "all" and count is None:
         raise ValueError(
-            f"gram.{function}: select is {select!r} and count is not given, expected how many"
+            f"gram.{function}: select is {select!r}, but count, the number of pairs, is not given"
         )
     return count or 0
 

@@ -68,7 +68,7 @@ def _tell(report, items):
 def _matrix(function, a):
     """Lists and integers as arrays of float64, as gram.eigh takes them."""
     if isinstance(a, (list, tuple)) or _dtype(a).startswith(("int", "uint", "bool")):
-        return numbers(f"gram.{function}", "a", a, "float64")
+        return numbers(f"gram.{function}", "a", a, "float64")[0]
     return a
 
 

@@ -249,6 +249,50 @@ def test_lists_and_integers_take_the_dtype_of_the_first_array():
     assert gram.cdist([[big]], [[0]], 1).tolist() == [[big]]
 
 
+WHOLE = (bool, "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")
+
+
+@pytest.mark.parametrize("floats", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("whole", WHOLE)
+def test_integers_that_meet_floats_are_promoted_as_numpy_does(floats, whole):
+    x, y = X.astype(floats), X.astype(whole)
+    wanted = np.result_type(x, y)
+    wanted = np.float32 if wanted == np.float16 else wanted  # halves give float32
+    exact = gram.cdist(x.astype(float), y.astype(float))
+    for first, second in ((x, y), (y, x), (y.tolist(), x), (x, y.tolist())):
+        got = gram.cdist(first, second)
+        assert got.dtype == (wanted if y is first or y is second else gram.cdist(x).dtype)
+        np.testing.assert_allclose(got, exact if first is x else exact.T, rtol=1e-6, atol=0)
+
+
+def test_every_function_promotes():
+    """float32 with int64 is float64, and stays float32 with int8; three arrays go together."""
+    m = np.array([[2, 1], [1, 2]], np.float32)
+    for whole, wanted in ((np.int64, np.float64), (np.int8, np.float32)):
+        w = m.astype(whole)
+        for got in (
+            gram.solve_lu(w, m),
+            gram.solve_cholesky(m, w[0]),
+            gram.kernel_matmul(m, v=w[0]),
+            gram.kernel_matmul(w, m, v=m),
+            gram.kernel_vjp(m, grad=w),
+            gram.matmul_batched(m, m, c=w, beta=1.0),
+            gram.natural_gradient(w, m[0], 1.0),
+            gram.cdist_grad(m, w, m, m),
+            gram.agop(w, m, m, m),
+            gram.sample_grad(m, w)[0],
+            gram.sample_grad(m, m, output="sum", coefficients=w[0])[0],
+            gram.kfac_factors(w, m)[1],
+        ):
+            assert got.dtype == wanted
+        np.testing.assert_array_equal(gram.matmul_batched(w, m), m @ m)
+        assert gram.matmul_batched(w, m).dtype == gram.solve_lu(m, w).dtype == wanted
+    out = np.empty((2, 2), np.float32)
+    with pytest.raises(ValueError, match="out has dtype f32, expected f64"):
+        gram.cdist(m, m.astype(int), out=out)
+    assert gram.cdist(m, m.astype(np.int16), out=out) is out
+
+
 def test_integers_stay_integers_where_they_are_computed_with():
     a = np.array([[1, 2], [3, 4]])
     for got, wanted in (
