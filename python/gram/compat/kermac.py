@@ -1,16 +1,23 @@
-"""kermac's functions by libgram, on the CPU as on CUDA, in float32 and float64.
+"""The functions of kermac, computed by libgram on the CPU or on CUDA, in float32 or float64.
 
-Names, arguments and shapes are kermac 0.1's, and cdist_expadd and cdist_grad_expadd those that
-xRFM asks for.  Results have a batch dimension; matrices are row- or column-major, possibly padded;
-numbers are floats or tensors of one or L values.  As in kermac, FillMode names a triangle of the
-matrix in the order of its memory: LOWER is the upper triangle of a row-major matrix.
+Names, arguments and shapes are those of kermac 0.1.  cdist_expadd and cdist_grad_expadd are the two
+functions that xRFM looks for.  Results have a batch dimension.  Matrices are row-major or
+column-major, and may be padded.  A number is a float, or a tensor with one value or with L values,
+one per item of the batch.  As in kermac, FillMode names a triangle of the matrix in the order of
+its memory: LOWER is the upper triangle of a row-major matrix.
 
-These differences are on purpose.  An int is a number.  skip_epilogue leaves nothing behind.  Tied
-coordinates give 0 in cdist_grad.  A NaN stays a NaN on the diagonal.  offset_x belongs to the rows
-of the result and offset_y to its columns, whatever its layout.  solve_lu solves with a itself, not
-with the transpose of a row-major a.  Any p >= 0 is taken, also inf, and sizes of 0.  try_to_align
-is taken and not needed.  Nothing waits for the device, except that debug=True asks the cache which
-kernels were compiled.  CudaTimer measures wall-clock time on a machine without a GPU.
+The following differences from kermac are intended:
+
+- An int is accepted as a number.
+- skip_epilogue affects only the call to which it is given.
+- Coordinates that are equal contribute 0 to cdist_grad.
+- A NaN on the diagonal stays NaN.
+- offset_x belongs to the rows of the result and offset_y to its columns, for every layout.
+- solve_lu solves with a itself, and not with the transpose of a row-major a.
+- Every p >= 0 is accepted, including inf, and so are sizes of 0.
+- try_to_align is accepted, but has no effect.
+- No call waits for the device, except that debug=True asks the cache which kernels it compiled.
+- CudaTimer measures wall-clock time on a machine without a GPU.
 
 install() makes `import kermac` find this module, for programs that cannot be changed:
 
@@ -67,14 +74,14 @@ __version__ = "0.1.4"
 
 
 class InnerOperator(enum.Enum):
-    """What is summed: a power of b - a, or a times b."""
+    """The terms of the sum: powers of b - a, or products of a and b."""
 
     DIFF = 0
     DOT = 1
 
 
 class PowerType(enum.Enum):
-    """The power of what is summed, or of the sum; POW takes a number."""
+    """The power of a term, or of the sum; POW needs a number as its exponent."""
 
     NOOP = 0
     ABS = 1
@@ -84,14 +91,15 @@ class PowerType(enum.Enum):
 
 
 class Symmetry(enum.Enum):
-    """kermac defines it and reads it nowhere; libgram sees by itself that a and b are one."""
+    """Has no effect, as in kermac; libgram recognises by itself that a and b are the same."""
 
     NonSymmetric = 0
     Symmetric = 1
 
 
 class KernelType(enum.Enum):
-    """s itself, exp(-s / bandwidth), or exp(-s / (2 bandwidth^2)), which does not square s."""
+    """The function of the sum s: s itself, exp(-s / bandwidth), or exp(-s / (2 bandwidth^2)), which
+    does not square s."""
 
     NONE = 0
     LAPLACE = 1
@@ -100,9 +108,10 @@ class KernelType(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class KernelDescriptor:
-    """s = outer(sum of inner(operator)), then exp(-s / L), exp(-s / (2 L^2)) or s itself.
+    """A kernel: s = outer(sum of inner(operator)), then s itself, exp(-s / L) or exp(-s / (2 L^2)),
+    with L the bandwidth.
 
-    What makes no kernel shows when it is run, as gram.compat.kermac.run_kernel says.
+    Combinations that are not possible are refused by gram.compat.kermac.run_kernel.
 
     >>> half = KernelDescriptor(
     ...     InnerOperator.DIFF, PowerType.ABS, PowerType.SQRT, KernelType.LAPLACE)
@@ -135,25 +144,26 @@ kernel_descriptor_mma = KernelDescriptor(_D.DOT, _P.NOOP, _P.NOOP, _K.NONE)
 
 
 class Majorness(enum.Enum):
-    """Which index of a matrix runs along memory."""
+    """Which index of a matrix is contiguous in memory."""
 
     COL_MAJOR = 0
     ROW_MAJOR = 1
 
 
 class Alignment(enum.Enum):
-    """ALIGN_4: a column-major matrix whose columns begin at multiples of 16 bytes."""
+    """ALIGN_4 is a column-major matrix whose columns begin at multiples of 16 bytes; ALIGN_1 is any
+    other."""
 
     ALIGN_1 = 0
     ALIGN_4 = 1
 
 
 class TensorStats:
-    """How a float32 or float64 tensor of two or three dimensions lies in memory.
+    """The layout in memory of a float32 or float64 tensor with two or three dimensions.
 
-    Its attributes are shape (batches, rows, columns), majorness, alignment, num_batches, and
-    batch_stride and leading_dimension_stride, both in elements.  Raises TypeError and ValueError
-    for what is no matrix with one dense dimension.
+    Attributes: shape (batches, rows, columns), majorness, alignment, num_batches, and batch_stride
+    and leading_dimension_stride, both in elements.  Raises TypeError for another dtype or an
+    argument that is not a tensor, and ValueError if no dimension of the matrices is contiguous.
 
     >>> TensorStats(torch.zeros(3, 4)).majorness
     <Majorness.ROW_MAJOR: 1>
@@ -174,7 +184,7 @@ class TensorStats:
 
 
 def tensor_stats(tensor):
-    """The gram.compat.kermac.TensorStats of a tensor, whose shapes, dtypes and errors apply.
+    """The gram.compat.kermac.TensorStats of a tensor, with the same shapes, dtypes and errors.
 
     >>> tensor_stats(torch.zeros(2, 3, 4)).shape
     (2, 3, 4)
@@ -183,8 +193,8 @@ def tensor_stats(tensor):
 
 
 class CudaTimer:
-    """Milliseconds between start() and stop(): by events of the current CUDA stream, by the clock
-    on a machine without a GPU.
+    """Measures the milliseconds between start() and stop(), by events of the current CUDA stream,
+    or by the clock on a machine without a GPU.
 
     >>> timer = CudaTimer()
     >>> timer.start()
@@ -312,10 +322,12 @@ def _output(function, out, like, shape):
 
 
 def cdist(a, b, out=None, p=2.0, skip_epilogue=False, try_to_align=False, debug=False):
-    """out[l, m, n] = (sum_k |a[l, m, k] - b[l, n, k]|^p)^(1/p); skip_epilogue: without the root.
+    """Distances out[l, m, n] = (sum_k |a[l, m, k] - b[l, n, k]|^p)^(1/p).  skip_epilogue omits the
+    power 1/p.
 
-    a is (M, K) or (L, M, K), b alike, out (L, M, N); float32 or float64.  Raises TypeError and
-    ValueError for what does not fit.
+    a is (M, K) or (L, M, K), b is (N, K) or (L, N, K), and out is (L, M, N); all are float32, or
+    all are float64.  Raises TypeError for arguments that are not tensors and for other dtypes, and
+    ValueError for shapes, strides or p that do not fit.
 
     >>> cdist(torch.zeros(1, 2), torch.tensor([[3.0, 4.0]])).tolist()
     [[[5.0]]]
@@ -343,7 +355,7 @@ def _power(which, kind, value):
 def _powers(descriptor, p, inner_p, outer_p):
     if p is not None:
         if inner_p is not None or outer_p is not None:
-            raise ValueError("kermac.run_kernel: p goes with neither inner_p nor outer_p")
+            raise ValueError("kermac.run_kernel: p cannot be given with inner_p or outer_p")
         inner_p, outer_p = p, 1.0 / p
     inner = _power("inner", descriptor.inner_power, inner_p)
     outer = _power("outer", descriptor.outer_power, outer_p)
@@ -371,13 +383,15 @@ def run_kernel(
     try_to_align=False,
     debug=False,
 ):
-    """The kernel matrix (L, M, N) of a (L, M, K) and b (L, N, K) under a KernelDescriptor.
+    """The kernel matrix (L, M, N) of a (L, M, K) and b (L, N, K) for a KernelDescriptor.
 
-    Of a kernel s below epsilon (1e-5) counts as 0, and regularization r sets the elements with
-    offset_x + row == offset_y + column to 1 + r, as kermac does.  float32 or float64.
+    All are float32, or all are float64.  In a kernel, s below epsilon (default: 1e-5) counts as 0.
+    With regularization r, the elements with offset_x + row == offset_y + column are set to 1 + r.
+    Both are as in kermac.
 
-    Raises TypeError and ValueError for what does not fit, and for powers that the descriptor does
-    not ask for or lacks.
+    Raises TypeError for arguments that are not tensors and for other dtypes, and ValueError for
+    shapes and strides that do not fit, for a combination of powers that is not possible, and for an
+    exponent or a bandwidth that is missing or that the descriptor does not use.
 
     >>> zero, one = torch.zeros(1, 2), torch.ones(1, 2)
     >>> run_kernel(kernel_descriptor_laplace_l1, zero, one, bandwidth=2).log().tolist()
@@ -427,11 +441,12 @@ def _set_diagonal(k, r, offset_x, offset_y):
 
 
 def pre_compile_descriptors(device, descriptors, try_to_align=False, debug=False):
-    """Compiles the kernels of KernelDescriptors for a device: each runs on a small and on a larger
-    float32 problem, in the four layouts of its inputs.
+    """Compiles the kernels of KernelDescriptors for a device, by running each on a small and on a
+    larger float32 problem, in the four layouts of its inputs.
 
-    They stay in gram's cache, for every process.  On the CPU nothing has to be compiled.
-    gram.cache.warm compiles without a GPU.  Raises ValueError for a descriptor that is no kernel.
+    The compiled kernels stay in gram.cache, for all processes.  On the CPU nothing is compiled.
+    gram.cache.warm compiles kernels without a GPU.  Raises ValueError for a descriptor whose powers
+    are not possible.
 
     >>> pre_compile_descriptors("cpu", [kernel_descriptor_laplace_l2])
     """
@@ -453,13 +468,14 @@ def pre_compile_descriptors(device, descriptors, try_to_align=False, debug=False
 
 
 class ModuleCache:
-    """gram.cache under kermac's name: kernels are compiled at their first use, and kept.
+    """A class with the name of kermac's cache.  libgram compiles kernels at their first use, and
+    keeps them in gram.cache.
 
-    A kermac name of a kernel means nothing here.  Raises NotImplementedError when one is asked for.
+    kermac's names of kernels have no counterpart: its methods raise NotImplementedError.
 
     >>> ModuleCache().get_function(0, "cute_build_kernel")
     Traceback (most recent call last):
-    NotImplementedError: kermac.ModuleCache: kernels of libgram are launched by its functions alone
+    NotImplementedError: kermac.ModuleCache: kernels of libgram are launched only by its functions
     """
 
     def __init__(self, debug=False):
@@ -479,7 +495,7 @@ class ModuleCache:
     def get_function(self, device, function_name, debug=False):
         """Raises NotImplementedError."""
         raise NotImplementedError(
-            "kermac.ModuleCache: kernels of libgram are launched by its functions alone"
+            "kermac.ModuleCache: kernels of libgram are launched only by its functions"
         )
 
 
@@ -487,11 +503,13 @@ class ModuleCache:
 
 
 def cdist_grad(a, b, c, d, out=None, p=2.0, eps=1e-8, debug=False):
-    """out[l, o, n, m] = sum_k c[o, k] a[k, m] sgn(d[n, m] - b[n, k]) |d[n, m] - b[n, k]|^(p - 1).
+    """Gradients of kernel expansions:
+    out[l, o, n, m] = sum_k c[o, k] a[k, m] sgn(d[n, m] - b[n, k]) |d[n, m] - b[n, k]|^(p - 1).
 
-    A tie contributes 0 for every p; eps, which kept kermac from dividing by it, is not needed.
-    Matrices of two or three dimensions, float32 or float64.  Raises TypeError and ValueError for
-    what does not fit.  Shapes and source as gram.cdist_grad.
+    Coordinates that are equal contribute 0 for every p, so eps, with which kermac avoids a division
+    by zero, has no effect.  Matrices have two or three dimensions; all are float32, or all are
+    float64.  Raises TypeError for arguments that are not tensors and for other dtypes, and
+    ValueError for shapes, strides or p that do not fit.  Shapes and source: gram.cdist_grad.
 
     >>> one = torch.ones(1, 1)
     >>> cdist_grad(one, 2 * one, 3 * one, 5 * one).item()
@@ -509,16 +527,17 @@ def cdist_grad(a, b, c, d, out=None, p=2.0, eps=1e-8, debug=False):
 
 def _scale(lengthscale, scale, p):
     if (lengthscale is None) == (scale is None):
-        raise ValueError("kermac.cdist_expadd: give one of lengthscale and scale")
+        raise ValueError("kermac.cdist_expadd: expected exactly one of lengthscale and scale")
     return scale if lengthscale is None else -1.0 / lengthscale**p
 
 
 def cdist_expadd(a, b, *, p, lengthscale=None, scale=None, out=None, debug=False):
-    """out[l, m, n] = sum_k exp(scale |a[m, k] - b[n, k]|^p), scale = -1 / lengthscale^p: one kernel
-    matrix per feature, added up.
+    """The sum of one kernel matrix per feature:
+    out[l, m, n] = sum_k exp(scale |a[m, k] - b[n, k]|^p), with scale = -1 / lengthscale^p.
 
-    a is (M, K) or (L, M, K), b alike, out (L, M, N); float32 or float64.  Raises TypeError and
-    ValueError for what does not fit, and unless one of lengthscale and scale is given.
+    a is (M, K) or (L, M, K), b is (N, K) or (L, N, K), and out is (L, M, N); all are float32, or
+    all are float64.  Raises TypeError for arguments that are not tensors and for other dtypes, and
+    ValueError for shapes that do not fit, and unless exactly one of lengthscale and scale is given.
 
     >>> cdist_expadd(torch.zeros(1, 3), torch.zeros(1, 3), p=1.0, lengthscale=1.0).item()
     3.0
@@ -541,12 +560,15 @@ def cdist_grad_expadd(
     a, b, c, d, *, p, q, c0, scale=None, lengthscale=None, eps=1e-8, s_km=None, out=None,
     debug=False,
 ):  # fmt: skip
-    """Gradients of sum_k c[o, k] (c0 + S[k, m])^q, S = cdist_expadd, by d; a[k, m] multiplies:
+    """Gradients of sum_k c[o, k] a[k, m] (c0 + S[k, m])^q by d, where S = cdist_expadd(b^T, d^T)
+    and a counts as a constant.  With t = d[n, m] - b[n, k]:
 
-    out[o, n, m] = sum_k c[o, k] a[k, m] q (c0 + S)^(q - 1) exp(scale |t|^p) scale p sgn(t)
-    |t|^(p - 1), t = d[n, m] - b[n, k]; a tie contributes 0.  One cdist_grad a feature.  Shapes,
-    dtypes and errors as gram.compat.kermac.cdist_grad.  After Beaglehole et al., xRFM,
-    arXiv:2508.10053.
+    out[o, n, m] = sum_k c[o, k] a[k, m] q (c0 + S[k, m])^(q - 1) exp(scale |t|^p) scale p sgn(t)
+    |t|^(p - 1).
+
+    Coordinates that are equal contribute 0.  The work is one cdist_grad per feature.  s_km may be
+    given as S.  Shapes, dtypes and errors are those of gram.compat.kermac.cdist_grad.  After
+    Beaglehole et al., xRFM, arXiv:2508.10053.
 
     >>> one = torch.ones(1, 1)
     >>> g = cdist_grad_expadd(one, one, one, 2 * one, p=2.0, q=1.0, c0=0.0, lengthscale=1.0)
@@ -575,8 +597,8 @@ def cdist_grad_expadd(
 
 
 class FillMode(enum.Enum):
-    """The triangle that is read, of the matrix as cuSOLVER sees it: of a row-major matrix LOWER is
-    the upper one."""
+    """The triangle of the matrix that is read, in the order of its memory, as for cuSOLVER: LOWER
+    is the upper triangle of a row-major matrix."""
 
     LOWER = 0
     UPPER = 1
@@ -590,7 +612,7 @@ def _solve(name, a, b, overwrite_a, overwrite_b, check_errors, debug, solve):
     a3, b3 = _matrix(name, "a", a), _matrix(name, "b", b, True)
     items = a3.shape[0]
     if b3.shape[0] != items:
-        raise ValueError(f"{name}: a has {items} items and b {b3.shape[0]}, expected as many")
+        raise ValueError(f"{name}: a has {items} items but b has {b3.shape[0]}")
     info = torch.zeros(items, dtype=torch.int32, device=a3.device)
     factor = a3 if overwrite_a else torch.empty_like(a3.contiguous())
     x = b3 if overwrite_b else torch.empty_like(b3.contiguous())
@@ -603,15 +625,20 @@ def _solve(name, a, b, overwrite_a, overwrite_b, check_errors, debug, solve):
 
 def _check(name, info, check_errors):
     if check_errors and bool(info.any()):
-        raise ValueError(f"{name}: items failed, infos {info.tolist()}")
+        raise ValueError(f"{name}: some items failed, info is {info.tolist()}")
 
 
 def solve_cholesky(
     a, b, fill_mode=FillMode.LOWER, overwrite_a=False, overwrite_b=False, check_errors=False,
     debug=False,
 ):  # fmt: skip
-    """a (L, N, N) symmetric positive definite, right-hand sides the rows of b (L, C, N): the
-    solutions as rows, and int32 (L,) twice: 0, or which minor of a is not positive definite."""
+    """Solves with symmetric positive definite a (L, N, N); the right-hand sides are the rows of b
+    (L, C, N).  Returns the solutions, also as rows, and two int32 tensors (L,): the first has 0, or
+    the order of the leading minor that is not positive definite; the second has zeros.
+
+    overwrite_a writes the factor over a, and overwrite_b the solutions over b.  check_errors raises
+    ValueError if an item fails, and waits for the device.  Other errors are those of
+    gram.compat.kermac.cdist."""
 
     def solve(a, b, **words):
         gram.solve_cholesky(a, b, lower=_reads_lower(a, fill_mode), **words)
@@ -620,7 +647,7 @@ def solve_cholesky(
 
 
 def solve_lu(a, b, overwrite_a=False, overwrite_b=False, check_errors=False, debug=False):
-    """As solve_cholesky for any square a."""
+    """The same as gram.compat.kermac.solve_cholesky for any square a (L, N, N)."""
 
     def solve(a, b, **words):
         pivots = torch.empty(a.shape[:-1], dtype=torch.int32, device=a.device)
@@ -630,8 +657,11 @@ def solve_lu(a, b, overwrite_a=False, overwrite_b=False, check_errors=False, deb
 
 
 def eigh(a, fill_mode=FillMode.LOWER, overwrite_a=False, check_errors=False):
-    """Eigenvalues (L, N), ascending, eigenvectors (L, N, N) in columns, and int32 (L,): 0 if an
-    item converged.  With overwrite_a the eigenvectors are written over a, which saves a copy."""
+    """Returns the eigenvalues (L, N) of symmetric a (L, N, N) in ascending order, the eigenvectors
+    (L, N, N) in columns, and an int32 tensor (L,), which has 0 for an item that converged.
+
+    With overwrite_a the eigenvectors are written over a, which saves a copy.  check_errors raises
+    ValueError if an item fails, and waits for the device."""
     a3 = _matrix("eigh", "a", a)
     info = torch.zeros(a3.shape[0], dtype=torch.int32, device=a3.device)
     values = torch.empty(a3.shape[:-1], dtype=a3.dtype, device=a3.device)
@@ -641,7 +671,7 @@ def eigh(a, fill_mode=FillMode.LOWER, overwrite_a=False, check_errors=False):
     return values, vectors, info
 
 
-linalg = types.ModuleType("kermac.linalg", "kermac's solves and eigenproblems by libgram")
+linalg = types.ModuleType("kermac.linalg", "Solves and eigenproblems of kermac, by libgram.")
 for _function in (solve_cholesky, solve_lu, eigh, FillMode):
     setattr(linalg, _function.__name__, _function)
 

@@ -1,4 +1,5 @@
-"""torch.cdist by libgram, with its gradients, for every p and near points as exact as far ones."""
+"""torch.cdist with its gradients, computed by libgram for every p, as accurately for points that
+are close to each other as for others."""
 
 import torch
 
@@ -8,10 +9,12 @@ __all__ = ["cdist"]
 
 
 def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
-    """torch.cdist: distances of x1 (..., m, k) and x2 (..., n, k); batches broadcast.
+    """The same as torch.cdist: distances (..., m, n) of x1 (..., m, k) and x2 (..., n, k), whose
+    batches broadcast.
 
-    compute_mode is taken and not needed: nothing is lost where points are near.  What libgram does
-    not take goes to PyTorch: other dtypes and k = 0.  Raises RuntimeError as PyTorch does.
+    compute_mode is accepted but has no effect, since results are accurate also for points that are
+    close to each other.  Dtypes other than float32 and float64, and k = 0, are passed to PyTorch.
+    Raises RuntimeError as PyTorch does.
 
     >>> cdist(torch.zeros(1, 2), torch.ones(1, 2), p=1.0).item()
     2.0
