@@ -100,8 +100,8 @@ static int copy_shape(const struct py_call *call, struct py_array *array)
             packed = 0; /* then the array has no elements */
         if (stride % view->itemsize && view->shape[i] > 1) {
             PyErr_Format(PyExc_ValueError,
-                         "%s: %s has a stride of %zd bytes, no multiple of its elements' %zd; "
-                         "pass a copy",
+                         "%s: %s has a stride of %zd bytes, which is not a multiple of its "
+                         "element size, %zd; pass a copy",
                          call->function, array->name, stride, view->itemsize);
             return -1;
         }
@@ -120,11 +120,11 @@ int py_view_buffer(struct py_call *call, struct py_array *array, bool write)
     if (PyObject_GetBuffer(array->object, &array->held.view,
                            write ? PyBUF_RECORDS : PyBUF_RECORDS_RO)) {
         if (!write)
-            return py_refuse(call, array, "has elements that are no numbers");
+            return py_refuse(call, array, "has elements that are not numbers");
         if (py_drop_exception())
             return -1;
         if (PyObject_GetBuffer(array->object, &array->held.view, PyBUF_RECORDS_RO))
-            return py_refuse(call, array, "has elements that are no numbers");
+            return py_refuse(call, array, "has elements that are not numbers");
         PyBuffer_Release(&array->held.view);
         PyErr_Format(PyExc_ValueError, "%s: %s is read-only", call->function, array->name);
         return -1;

@@ -82,7 +82,8 @@ static PyObject *communicator_new(PyTypeObject *type, PyObject *args, PyObject *
                                      &nccl, &rank, &size, &device, &stream, &timeout))
         return NULL;
     if (py_given(mpi) && py_given(nccl)) {
-        PyErr_SetString(PyExc_ValueError, "gram.Communicator: both mpi and nccl are given");
+        PyErr_SetString(PyExc_ValueError,
+                        "gram.Communicator: mpi and nccl are given, expected only one of them");
         return NULL;
     }
     self = py_new(type);
@@ -142,7 +143,7 @@ struct py_communicator *py_communicator_take(struct py_state *state, const char 
         return NULL;
     }
     if (!self->c) {
-        PyErr_Format(PyExc_ValueError, "%s: the communicator is closed", function);
+        PyErr_Format(PyExc_ValueError, "%s: the communicator has been closed", function);
         return NULL;
     }
     return py_take(&self->busy, function, "communicator") ? NULL : self;
@@ -180,7 +181,7 @@ static PyObject *communicator_agree(PyObject *object, PyObject *args, PyObject *
     if (ok)
         py_raise(self->state, self->context.g, status);
     else
-        PyErr_Format(PyExc_ValueError, "%s: this rank is not ok", agree);
+        PyErr_Format(PyExc_ValueError, "%s: ok is false on this rank", agree);
     return NULL;
 }
 

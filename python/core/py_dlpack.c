@@ -262,7 +262,7 @@ static int read_capsule(struct py_call *call, struct py_array *array, bool write
         return read_tensor(call, array, &managed->tensor);
     }
     if (!PyCapsule_IsValid(capsule, "dltensor"))
-        return py_refuse(call, array, "has a __dlpack__ that gives no DLPack capsule");
+        return py_refuse(call, array, "has a __dlpack__ that does not return a DLPack capsule");
     legacy = PyCapsule_GetPointer(capsule, "dltensor");
     return read_tensor(call, array, &legacy->tensor);
 }
@@ -278,7 +278,7 @@ int py_view_capsule(struct py_call *call, struct py_array *array, bool write)
     if (array->type.is_torch && check_torch(call, array))
         return -1;
     if (write && array->type.is_frozen)
-        return py_refuse(call, array, "cannot be written: arrays of JAX never change");
+        return py_refuse(call, array, "cannot be written, because arrays of JAX never change");
     if (device_of(array->object, &type, &index))
         return py_refuse(call, array, "does not say on which device it is");
     array->tensor.device = (gram_device){GRAM_CUDA, index};

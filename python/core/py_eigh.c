@@ -111,8 +111,8 @@ static int read_options(PyObject *const *o, struct request *r, int select)
         return -1;
     if (!py_given(o[COUNT_OF]) && select != GRAM_EIGH_ALL && select != GRAM_EIGH_VALUE) {
         PyErr_Format(PyExc_ValueError,
-                     "%s: select is '%s' and count is not given, expected how many", r->function,
-                     selects[select]);
+                     "%s: select is '%s', but count, the number of pairs, is not given",
+                     r->function, selects[select]);
         return -1;
     }
     r->options.select = (gram_eigh_select)select;

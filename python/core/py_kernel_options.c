@@ -146,8 +146,8 @@ static int settle_powers(struct py_call *call, PyObject *const *v, gram_kernel_o
     if (p == TWO && v[PY_K_P] && !v[PY_K_OUTER_POWER] && o->inner == GRAM_DIFFERENCE &&
         (o->p.tensor || o->p.value != 2)) {
         PyErr_Format(PyExc_ValueError,
-                     "%s: p is %R, but this kernel is one of the Euclidean distance; give "
-                     "outer_power to have it of another sum",
+                     "%s: p is %R, but this kernel uses the Euclidean distance; give outer_power "
+                     "to apply it to another sum",
                      call->function, v[PY_K_P]);
         return -1;
     }
@@ -214,7 +214,8 @@ int py_kernel_options(struct py_call *call, PyObject *const *v, struct py_kernel
         read_numbers(call, v, k))
         return -1;
     if (o->expression && py_given(v[PY_K_KERNEL])) {
-        PyErr_Format(PyExc_ValueError, "%s: kernel and expression are given, expected one of them",
+        PyErr_Format(PyExc_ValueError,
+                     "%s: kernel and expression are given, expected only one of them",
                      call->function);
         return -1;
     }

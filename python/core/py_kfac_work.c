@@ -71,7 +71,7 @@ static int view_gradients(struct py_call *call, const struct kfac_object *self, 
     size_t room = (size_t)self->layers + 1;
 
     if (PyTuple_Size(weights) != self->layers || PyTuple_Size(biases) != self->layers) {
-        PyErr_Format(PyExc_ValueError, "%s: %zd weights and %zd biases for %lld layers",
+        PyErr_Format(PyExc_ValueError, "%s: there are %zd weights and %zd biases, but %lld layers",
                      call->function, PyTuple_Size(weights), PyTuple_Size(biases),
                      (long long)self->layers);
         return -1;

@@ -154,7 +154,8 @@ static PyObject *machine_evaluate(PyObject *object, PyObject *args)
         return NULL;
     failed = py_read_table(list, &t) || py_read_column(pair, &column, &target);
     if (!failed && column.rows != t.table.rows) {
-        PyErr_Format(PyExc_ValueError, "gram.Machine.score: target has %lld rows, the table %lld",
+        PyErr_Format(PyExc_ValueError,
+                     "gram.Machine.score: target has %lld rows, but the table has %lld",
                      (long long)column.rows, (long long)t.table.rows);
         failed = -1;
     }

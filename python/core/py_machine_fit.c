@@ -68,7 +68,8 @@ static int read_job(struct py_state *state, PyObject *args, struct job *job, PyO
     }
     if (job->target_column.rows != job->table.table.rows ||
         (py_given(weights) && job->weight_column.rows != job->table.table.rows)) {
-        PyErr_Format(PyExc_ValueError, "gram.Machine.fit: the table has %lld rows, the target %lld",
+        PyErr_Format(PyExc_ValueError,
+                     "gram.Machine.fit: the table has %lld rows, but the target has %lld",
                      (long long)job->table.table.rows, (long long)job->target_column.rows);
         return -1;
     }

@@ -39,8 +39,8 @@ static int read_memory(const char *function, PyObject *value, size_t *memory)
         return -1;
     if (bytes < 0) {
         PyErr_Format(PyExc_ValueError,
-                     "%s: memory is %R, expected a number of bytes, 0: half of "
-                     "what is available",
+                     "%s: memory is %R, expected a number of bytes, or 0 for half of the "
+                     "available memory",
                      function, value);
         return -1;
     }

@@ -41,7 +41,8 @@ static int read_int(PyObject *const *v, int at, const char *name, int *out)
     if (py_int64(signature.name, name, v[at], &whole))
         return -1;
     if (whole < INT32_MIN || whole > INT32_MAX) {
-        PyErr_Format(PyExc_ValueError, "%s: %s is %R", signature.name, name, v[at]);
+        PyErr_Format(PyExc_ValueError, "%s: %s is %R, expected a whole number of at most 32 bits",
+                     signature.name, name, v[at]);
         return -1;
     }
     *out = (int)whole;

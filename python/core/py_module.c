@@ -133,8 +133,8 @@ static int read_argument(struct py_call *call, PyObject *value, struct launch *l
         if (view->ndim == 0)
             return 0;
         PyErr_Format(PyExc_TypeError,
-                     "%s: an argument is an array of the CPU, expected one of the "
-                     "GPU, or a number",
+                     "%s: an argument is an array on the CPU, expected an array on the GPU, or a "
+                     "number",
                      call->function);
         return -1;
     }
@@ -150,8 +150,9 @@ static int read_arguments(struct py_call *call, PyObject *tuple, struct launch *
     Py_ssize_t count = PyTuple_Size(tuple);
 
     if (count > MOST_ARGUMENTS) {
-        PyErr_Format(PyExc_ValueError, "gram.Module.launch: %zd arguments, expected at most %d",
-                     count, (int)MOST_ARGUMENTS);
+        PyErr_Format(PyExc_ValueError,
+                     "gram.Module.launch: there are %zd arguments, expected at most %d", count,
+                     (int)MOST_ARGUMENTS);
         return -1;
     }
     for (Py_ssize_t i = 0; i < count; i++)

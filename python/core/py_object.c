@@ -26,7 +26,7 @@ int py_take(bool *busy, const char *function, const char *what)
         *busy = true;
         return 0;
     }
-    PyErr_Format(PyExc_RuntimeError, "%s: another thread works with this %s", function, what);
+    PyErr_Format(PyExc_RuntimeError, "%s: another thread is using this %s", function, what);
     return -1;
 }
 

@@ -62,8 +62,8 @@ static int read_lists(struct py_call *call, struct lists *l, PyObject *const *ob
         own = PyTuple_Size(l->tuple[i]);
         if (own == length)
             continue;
-        PyErr_Format(PyExc_ValueError, "%s: %zd %s but %zd %s", call->function, own, list_names[i],
-                     length, list_names[0]);
+        PyErr_Format(PyExc_ValueError, "%s: there are %zd %s but %zd %s", call->function, own,
+                     list_names[i], length, list_names[0]);
         return -1;
     }
     if (py_reserve(call, length * count))
@@ -79,7 +79,8 @@ static int check_count(const struct py_optimizer *self, const struct py_call *ca
 {
     if (PyTuple_Size(l->tuple[0]) == self->count)
         return 0;
-    PyErr_Format(PyExc_ValueError, "%s: %zd parameters, the optimizer was made for %lld",
+    PyErr_Format(PyExc_ValueError,
+                 "%s: there are %zd parameters, but the optimizer was created for %lld",
                  call->function, PyTuple_Size(l->tuple[0]), (long long)self->count);
     return -1;
 }
@@ -110,7 +111,8 @@ static int check_stream(const struct py_optimizer *self, const struct py_call *c
     if (self->count == 0 || (here == (self->g != NULL) && (!here || call->stream == self->stream)))
         return 0;
     PyErr_Format(PyExc_ValueError,
-                 "%s: the arrays are on %s, the optimizer was made on another device or stream",
+                 "%s: the arrays are on %s, but the optimizer was created on another device or "
+                 "stream",
                  call->function, here ? "a GPU" : "the CPU");
     return -1;
 }

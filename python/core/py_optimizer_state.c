@@ -116,7 +116,8 @@ int py_optimizer_put(const struct py_optimizer *self, PyObject *view)
         return -1;
     if (!PyObject_TypeCheck(base, self->state->optimizer_state_type) ||
         object->optimizer != (PyObject *)self) {
-        PyErr_SetString(PyExc_TypeError, "gram.optim: not a tensor of this optimizer's state");
+        PyErr_SetString(PyExc_TypeError,
+                        "gram.optim: the tensor is not part of this optimizer's state");
         result = -1;
     } else {
         bytes = bytes_of(&object->tensor);

@@ -16,7 +16,8 @@ static int read_whole(const char *function, const struct py_option *row, PyObjec
         return 0;
     }
     if (whole < INT32_MIN || whole > INT32_MAX) {
-        PyErr_Format(PyExc_ValueError, "%s: %s is %R", function, row->name, value);
+        PyErr_Format(PyExc_ValueError, "%s: %s is %R, expected a whole number of at most 32 bits",
+                     function, row->name, value);
         return -1;
     }
     *(int *)at = (int)whole;

@@ -150,7 +150,7 @@ gram_tensor *py_output(struct py_call *call, const char *name, PyObject *object,
     gram_tensor *t;
 
     if (call->count == call->most || call->result_count == PY_MOST_RESULTS) {
-        PyErr_Format(PyExc_ValueError, "%s: too many arrays", call->function);
+        PyErr_Format(PyExc_ValueError, "%s: there are too many arrays", call->function);
         return NULL;
     }
     if (call->query && !py_given(object))

@@ -71,13 +71,14 @@ static PyObject *pending_result(PyObject *object, PyObject *unused)
 
     (void)unused;
     if (self->busy) {
-        PyErr_SetString(PyExc_RuntimeError, "gram.Pending.result: another thread waits for it");
+        PyErr_SetString(PyExc_RuntimeError,
+                        "gram.Pending.result: another thread is waiting for it already");
         return NULL;
     }
     if (self->open)
         self->result = end(self);
     else if (!self->result)
-        PyErr_SetString(PyExc_RuntimeError, "gram.Pending.result: the work had failed");
+        PyErr_SetString(PyExc_RuntimeError, "gram.Pending.result: the work has failed already");
     return Py_XNewRef(self->result);
 }
 

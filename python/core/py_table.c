@@ -92,7 +92,7 @@ int py_read_table(PyObject *list, struct py_table *t)
         }
         if (t->columns[t->count].rows != t->columns[0].rows) {
             PyErr_Format(PyExc_ValueError,
-                         "gram.Machine: column %s has %lld rows, others have %lld",
+                         "gram.Machine: column %s has %lld rows, but the others have %lld",
                          t->column[t->count].name, (long long)t->columns[t->count].rows,
                          (long long)t->columns[0].rows);
             t->count++;

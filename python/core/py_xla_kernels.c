@@ -164,7 +164,8 @@ static int refuse_others(const gram_kernel_options *o)
             return -1;
         }
     if (o->output == GRAM_PARAMETER_DERIVATIVE) {
-        PyErr_Format(PyExc_ValueError, "%s: output is \"parameter-derivative\", expected another",
+        PyErr_Format(PyExc_ValueError,
+                     "%s: output is \"parameter-derivative\", which gram.jax does not offer",
                      signature.name);
         return -1;
     }

@@ -16,7 +16,9 @@ _METHODS = ("auto", "eigh", "coupled-newton", "newton-schulz", "minimax")
 def _check_square(function, a, b=None):
     n = a.shape[-1]
     if a.shape[-2] != n:
-        raise ValueError(f"gram.jax.{function}: a is {a.shape[-2]} by {n}, expected a square")
+        raise ValueError(
+            f"gram.jax.{function}: a is {a.shape[-2]} by {n}, expected a square matrix"
+        )
     if b is not None and b.shape[-2] != n:
         raise ValueError(f"gram.jax.{function}: b has {b.shape[-2]} rows but a has {n}")
 
@@ -179,7 +181,7 @@ def kron_matmul(side, alpha, x, factors):
     if have != expected:
         raise ValueError(
             f"gram.jax.kron_matmul: x has {have} {'rows' if left else 'columns'}, but the factors "
-            f"want {expected}"
+            f"need {expected}"
         )
     shape, arrays = batched((x, 2), *[(f, 2) for f in factors])
     size = (rows, x.shape[-1]) if left else (x.shape[-2], cols)

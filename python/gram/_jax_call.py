@@ -43,8 +43,8 @@ def matrices(function, **arrays):
             raise TypeError(f"gram.jax.{function}: {name} has dtype {array.dtype}, expected floats")
         if dtype is not None and dtype != array.dtype:
             raise TypeError(
-                f"gram.jax.{function}: {name} has dtype {array.dtype}, but what comes before it "
-                f"{dtype}"
+                f"gram.jax.{function}: {name} has dtype {array.dtype}, expected that of the arrays "
+                f"before it, {dtype}"
             )
         dtype = array.dtype
         if array.ndim < 2:

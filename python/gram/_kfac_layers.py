@@ -50,7 +50,8 @@ def _check(module, device):
             )
         if p.device != device:
             raise NotImplementedError(
-                f"gram.KFAC: a parameter of {module} is on {p.device}, expected {device} as others"
+                f"gram.KFAC: a parameter of {module} is on {p.device}, expected {device}, where "
+                "the others are"
             )
 
 

@@ -53,7 +53,7 @@ def check(optimizer, state, saved, views):
     rules = [group.get("others") for group in state["param_groups"]]
     own = [group.get("others") for group in optimizer.param_groups]
     if rules != own or saved is None or saved.keys() != views.keys() | {"steps"}:
-        raise ValueError("gram.KFAC: the state is not that of these layers and options")
+        raise ValueError("gram.KFAC: the state belongs to other layers or options")
     for name, view in views.items():
         if saved[name].shape != view.shape or not saved[name].isfinite().all():
             raise ValueError(f"gram.KFAC: {name} of the state does not fit, or is not finite")

@@ -224,7 +224,7 @@ class _Base(torch.optim.Optimizer):
             found = tuple(value.shape) if isinstance(value, torch.Tensor) else "missing"
             raise ValueError(
                 f"{self._name}: {name} of the checkpoint is {found}, expected "
-                f"{tuple(tensor.shape)}: it is of other parameters, options or ranks"
+                f"{tuple(tensor.shape)}: it belongs to other parameters, options or ranks"
             )
         tensor.copy_(value)
 

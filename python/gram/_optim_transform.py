@@ -64,7 +64,7 @@ def _detached(array):
         raise TypeError(f"gram.optim.transform: {array!r} is not an array")
     if "cuda" in str(getattr(array, "device", "")).lower():
         raise NotImplementedError(
-            f"gram.optim.transform: an array is on {array.device}; gram.optim.Shampoo works there"
+            f"gram.optim.transform: an array is on {array.device}; use gram.optim.Shampoo there"
         )
     return array.detach() if hasattr(array, "detach") else array
 
@@ -107,7 +107,8 @@ class Transform:
         slopes, build = flatten(grads)
         if len(slopes) != len(leaves):
             raise ValueError(
-                f"gram.optim.transform: grads has {len(slopes)} arrays, params {len(leaves)}"
+                f"gram.optim.transform: grads has {len(slopes)} arrays, but params has "
+                f"{len(leaves)}"
             )
         slopes = [None if slope is None else _detached(slope) for slope in slopes]
         key, core = self._take(leaves)
@@ -132,7 +133,7 @@ def _restore(core, state):
 
     own = arrays_of(core)
     if set(own) != set(state.tensors):
-        raise ValueError("gram.optim.transform: the state is of other parameters or options")
+        raise ValueError("gram.optim.transform: the state belongs to other parameters or options")
     for name, array in own.items():
         value = numpy.asarray(state.tensors[name])
         if value.shape != array.shape or value.dtype != array.dtype:

@@ -45,7 +45,7 @@ def _vjp_backward(inputs, outputs, needs, cotangents):
         _torch_numbers.refuse_second([power.requires_grad], ["p"])
         if power.numel() != 1:
             raise NotImplementedError(
-                "gram.torch: p is an array, and has no second derivative then"
+                "gram.torch: p is an array, for which there is no second derivative"
             )
         p = power.item()
     full = [

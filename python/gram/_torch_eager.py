@@ -60,6 +60,6 @@ def _of_leaves(inputs, found):
 def _refuse(name, leaf):
     if isinstance(leaf, torch.Tensor) and (leaf.is_meta or hasattr(leaf, "fake_mode")):
         raise NotImplementedError(
-            f"gram.torch.{name}: tensors without data take PyTorch 2.4 or newer, this is "
+            f"gram.torch.{name}: tensors without data need PyTorch 2.4 or newer, but this is "
             f"{torch.__version__}"
         )

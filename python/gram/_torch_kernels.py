@@ -212,7 +212,7 @@ def kernel_vjp(x, y, bandwidth, regularization, hypers, grad, *rest):
 
 def number_vjp_backward(inputs, outputs, needs, grads):
     raise NotImplementedError(
-        f"gram.torch: the gradient to {', '.join(inputs[-1])} is not differentiable again"
+        f"gram.torch: the gradient by {', '.join(inputs[-1])} cannot be differentiated again"
     )
 
 

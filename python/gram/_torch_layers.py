@@ -19,7 +19,7 @@ def _convolution(layer):
     elif padding == "same":
         whole = [d * (k - 1) for d, k in zip(layer.dilation, layer.kernel_size, strict=True)]
         if any(p % 2 for p in whole):
-            raise Unknown("padding='same' is not the same on both sides")
+            raise Unknown("its padding='same' differs on the two sides")
         padding = [p // 2 for p in whole]
     return {
         "kind": "convolution",
@@ -54,7 +54,7 @@ def _describe(layer):
         return {"kind": "group_norm", "groups": layer.num_groups, "epsilon": layer.eps}
     if kind in _INSTANCES and not layer.track_running_stats:
         return {"kind": "group_norm", "groups": layer.num_features, "epsilon": layer.eps}
-    raise Unknown(f"gram.sample_grad does not know {kind.__name__}")
+    raise Unknown(f"gram.sample_grad does not support {kind.__name__}")
 
 
 class Layer:
@@ -70,7 +70,7 @@ class Layer:
         except Unknown as e:
             raise Unknown(f"{name}: {e}") from None
         if any(p in names for p in own.values()):
-            raise Unknown(f"{name} has parameters beside weight and bias")
+            raise Unknown(f"{name} has parameters besides weight and bias")
         self.options.setdefault("bias", self.bias is not None)
         self.calls = []
 
@@ -89,7 +89,7 @@ def layers_of(modules, names):
             found.append(Layer(name or type(module).__name__, module, names))
     for layer in found:
         if layer.module._forward_pre_hooks or layer.module._forward_hooks:
-            raise Unknown(f"{layer.name} has hooks that may change what goes in or comes out")
+            raise Unknown(f"{layer.name} has hooks that may change its input or output")
     return found
 
 

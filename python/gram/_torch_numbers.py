@@ -51,8 +51,8 @@ def constant(function, name, value):
     """A number that has no gradient, where one is asked for."""
     if isinstance(value, torch.Tensor) and value.requires_grad:
         raise NotImplementedError(
-            f"gram.torch.{function}: {name} requires a gradient, which it does not get; "
-            f"give {name}.detach()"
+            f"gram.torch.{function}: {name} requires a gradient, but none is computed for it; "
+            f"pass {name}.detach()"
         )
     return float(value)
 
@@ -88,7 +88,7 @@ def settled(hypers, options):
     for name, tensor in zip(given[1:], hypers, strict=True):
         if tensor.numel() != 1:
             raise NotImplementedError(
-                f"gram.torch: {name} is an array, with which there is no second derivative"
+                f"gram.torch: {name} is an array, for which there is no second derivative"
             )
         if name == "outer_power":
             outer_power = tensor.item()

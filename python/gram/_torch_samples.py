@@ -45,7 +45,7 @@ def _size(inputs, targets):
     sizes = {t.shape[0] if t.dim() else None for t in tensors if isinstance(t, torch.Tensor)}
     if len(sizes) != 1 or None in sizes:
         raise ValueError(
-            "inputs and targets have different first dimensions, expected one of samples: "
+            "inputs and targets have different numbers of samples, their first dimensions: "
             f"{sorted(map(str, sizes))}"
         )
     return sizes.pop()
@@ -76,7 +76,7 @@ def _give(taker, layer, call, gradient):
     if gradient is None:
         return
     if original._version != call.version:
-        raise Unknown(f"what went into {layer.name} was overwritten")
+        raise Unknown(f"the input of {layer.name} was overwritten")
     if into.is_floating_point() and into.dtype != gradient.dtype:
         wide = torch.promote_types(into.dtype, gradient.dtype)
         into, gradient = into.to(wide), gradient.to(wide)
@@ -144,7 +144,7 @@ def _run(model, modules, loss, inputs, targets, names, chunk, taker):
         found = ", ".join(sorted(map(str, devices)))
         raise Unknown(f"parameters are on {found}, expected the CPU or one CUDA device")
     if any(p.dtype not in _DTYPES for p in names):
-        raise Unknown("parameters are of another dtype than float32, float64, float16, bfloat16")
+        raise Unknown("a parameter is not of float32, float64, float16 or bfloat16")
     samples = _size(inputs, targets)
     layers = layers_of(modules, names)
     if chunk is None or chunk >= samples:
@@ -280,7 +280,7 @@ def _by_func(model, loss, inputs, targets, names, chunk):
 def _samples(function, model, loss, inputs, targets, method, chunk, taker):
     """The names of the parameters and what the taker makes; says why where torch.func does it."""
     if not hasattr(torch, "func"):
-        raise NotImplementedError(f"{function}: needs PyTorch 2.4, not {torch.__version__}")
+        raise NotImplementedError(f"{function}: needs PyTorch 2.4, but this is {torch.__version__}")
     inputs = inputs if isinstance(inputs, tuple) else (inputs,)
     _size(inputs, targets)
     if method not in ("auto", "layers", "func"):
@@ -291,14 +291,14 @@ def _samples(function, model, loss, inputs, targets, method, chunk, taker):
     taker = taker(names)
     mixed = mixing(modules)
     if mixed:
-        raise ValueError(f"{function}: {mixed}: a sample has no gradient of its own")
+        raise ValueError(f"{function}: {mixed}, so a sample has no gradient of its own")
     if method != "func":
         try:
             return names, _run(model, modules, loss, inputs, targets, names, chunk, taker)
         except Unknown as e:
             if method == "layers":
                 raise ValueError(f"{function}: {e}") from None
-            warnings.warn(f"{function}: {e}: torch.func does it", stacklevel=4)
+            warnings.warn(f"{function}: {e}; torch.func is used instead", stacklevel=4)
     return names, taker.of_all(_by_func(model, loss, inputs, targets, names, chunk))
 
 

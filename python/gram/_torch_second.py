@@ -145,7 +145,7 @@ def _name(options):
     if expression is not None:
         raise NotImplementedError("gram.torch: an expression has no second derivative")
     if outer_power is not None and kernel not in ("distance", "cosine", *OF_PRODUCT):
-        raise NotImplementedError("gram.torch: no second derivative with outer_power")
+        raise NotImplementedError("gram.torch: there is no second derivative with outer_power")
     return kernel.replace("_", "-")
 
 

@@ -63,7 +63,7 @@ def workspace(function, /, *arguments, **options):
         return _eigh_multi(*arguments, **options)
     need = _core.workspace(name, *arguments, **options)
     if need is None:
-        raise ValueError(f"gram.workspace: {function!r} is no function that takes scratch")
+        raise ValueError(f"gram.workspace: {function!r} is not a function that takes scratch")
     return need
 
 

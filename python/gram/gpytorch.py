@@ -204,7 +204,7 @@ class _Kernel(gpytorch.kernels.Kernel):
 
     def forward(self, x1, x2, diag=False, **params):
         if params.get("last_dim_is_batch"):
-            raise NotImplementedError("gram.gpytorch: last_dim_is_batch is not offered")
+            raise NotImplementedError("gram.gpytorch: last_dim_is_batch is not supported")
         one_set = _one_set(x1, x2)
         x1, x2 = _torch_kernels.quotients(x1, None if one_set else x2, self.lengthscale, False)
         x2 = x1 if one_set else x2

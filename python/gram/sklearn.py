@@ -128,7 +128,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, _Kernel):
         y = y.astype(X.dtype, copy=False)
         precomputed = self.kernel == "precomputed"
         if precomputed and len(X) != X.shape[1]:
-            raise ValueError(f"X is {len(X)} by {X.shape[1]}, expected a square matrix of kernels")
+            raise ValueError(
+                f"X is {len(X)} by {X.shape[1]}, expected a square matrix of kernel values"
+            )
         weights, kept = 1.0, slice(None)
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)

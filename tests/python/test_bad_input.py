@@ -28,7 +28,7 @@ class Fake:
 @pytest.mark.parametrize(
     "x, exception, message",
     [
-        ([[1.0], [2.0, 3.0]], ValueError, "x cannot be made an array"),
+        ([[1.0], [2.0, 3.0]], ValueError, "x cannot be converted to an array"),
         ([["a"]], TypeError, "x is of type list and has elements of dtype <U1, expected numbers"),
         (None, TypeError, "x is of type NoneType"),
         ("text", TypeError, "x is of type str"),
@@ -199,7 +199,7 @@ def test_a_part_of_a_spectrum_without_its_size(select):
         lambda **o: gram.eigh_kernel(X, **o),
     ):
         for more in ({}, {"count": None}):
-            with pytest.raises(ValueError, match=f"select is '{select}' and count is not given"):
+            with pytest.raises(ValueError, match=f"select is '{select}', but count"):
                 call(select=select, **more)
     with pytest.raises(ValueError, match="gram.eigh_kernel: select is 'largest' and count"):
         gram.eigh_kernel(X)

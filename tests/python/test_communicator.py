@@ -43,7 +43,7 @@ def test_a_communicator_of_mpi4py(run):
 def test_bad_arguments():
     with pytest.raises(AttributeError, match="py2f"):
         gram.Communicator("world")
-    with pytest.raises(ValueError, match="both mpi and nccl"):
+    with pytest.raises(ValueError, match="mpi and nccl are given"):
         gram.Communicator(object(), nccl=b"")
     with pytest.raises(TypeError, match="communicator is None"):
         gram.kron_matmul_multi(np.ones((1, 1)), [np.ones((1, 1))], None)

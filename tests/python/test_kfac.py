@@ -222,7 +222,7 @@ def test_checkpoints_go_on_alike():
     state["kfac"]["0.a"][0, 0] = float("nan")
     with pytest.raises(ValueError, match="0.a of the state"):
         optimizer.load_state_dict(state)
-    with pytest.raises(ValueError, match="not that of these layers"):
+    with pytest.raises(ValueError, match="belongs to other layers"):
         KFAC(model).load_state_dict(optimizer.state_dict())
 
 

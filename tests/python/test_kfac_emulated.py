@@ -94,5 +94,5 @@ def test_what_cannot_be(cuda):
     with pytest.raises(ValueError):  # of another place
         kfac.update(0, *inputs(0)[0])
     gradient = put(draw(*WEIGHTS[0], seed=1))
-    with pytest.raises(ValueError, match="1 weights and 1 biases for 3 layers"):
+    with pytest.raises(ValueError, match="1 weights and 1 biases, but 3 layers"):
         kfac.precondition(0.1, (gradient,), (None,))

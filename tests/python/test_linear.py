@@ -227,7 +227,7 @@ def test_any_real_power_and_a_floor_of_eigenvalues():
     for options, message in (
         ({"power": 0}, "power is 0"),
         ({"power": 0.3, "numerator": 1}, "without numerator"),
-        ({"power": 0.12345, "method": "coupled-newton"}, "power 0.12345"),
+        ({"power": 0.12345, "method": "coupled-newton"}, "power is 0.12345"),
         ({"floor": 2.0}, "floor is 2"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -262,5 +262,5 @@ def test_workspace_without_arrays():
         gram.workspace("devices")
     with pytest.raises(ValueError, match="dtype is 'int8'"):
         gram.Shape(3, dtype="int8")
-    with pytest.raises(NotImplementedError, match="the CPU shares no matrix"):
+    with pytest.raises(NotImplementedError, match="the CPU cannot share a matrix"):
         gram.workspace(gram.eigh_multi, gram.Shape(4, 4), devices=["cpu"])

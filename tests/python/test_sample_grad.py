@@ -153,7 +153,7 @@ def test_refusals():
             gram.sample_grad(a, g, **wrong)
     with pytest.raises(ValueError, match="gradients is None"):
         gram.sample_grad(a, None)
-    with pytest.raises(ValueError, match="keep needs out"):
+    with pytest.raises(ValueError, match="keep is given without out"):
         gram.kfac_factors(a, g, keep=0.5)
     with pytest.raises(ValueError, match="a normalisation"):
         gram.kfac_factors(a, draw(2, 4), "layer_norm")

@@ -248,10 +248,10 @@ class Scale(nn.Module):
 def test_falls_back_and_says_why():
     model = nn.Sequential(nn.Linear(4, 4), Scale())
     x, y = torch.randn(3, 4), torch.randn(3, 4)
-    with pytest.warns(UserWarning, match="1: gram.sample_grad does not know Scale"):
+    with pytest.warns(UserWarning, match="1: gram.sample_grad does not support Scale"):
         found = gt.per_sample_gradients(model, F.mse_loss, x, y)
     assert found["1.scale"].shape == (3, 4) and found["0.weight"].shape == (3, 4, 4)
-    with pytest.raises(ValueError, match="does not know Scale"):
+    with pytest.raises(ValueError, match="does not support Scale"):
         gt.per_sample_norms(model, F.mse_loss, x, y, method="layers")
     whole = gt.per_sample_gradients(model, F.mse_loss, x, y, method="func", chunk=2)
     for name, each in found.items():
@@ -317,7 +317,7 @@ def test_overwritten_inputs(behind):
             return out
 
     rows, y = torch.tensor([[1, 2], [3, 4]]), torch.zeros(2)
-    with pytest.raises(ValueError, match="what went into words was overwritten"):
+    with pytest.raises(ValueError, match="the input of words was overwritten"):
         gt.per_sample_norms(Clearing(), lambda o, y: o.sum(), rows, y, method="layers")
 
 
