@@ -201,7 +201,7 @@ def test_a_part_of_a_spectrum_without_its_size(select):
         for more in ({}, {"count": None}):
             with pytest.raises(ValueError, match=f"select is '{select}', but count"):
                 call(select=select, **more)
-    with pytest.raises(ValueError, match="gram.eigh_kernel: select is 'largest' and count"):
+    with pytest.raises(ValueError, match="gram.eigh_kernel: select is 'largest', but count"):
         gram.eigh_kernel(X)
     assert gram.eigh(np.eye(3), select=select, count=0, vectors=False).shape == (0,)
     values = gram.eigh(np.diag([1.0, 2, 3]), select="value", range=(1.5, 9), vectors=False,
