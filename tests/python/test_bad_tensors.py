@@ -92,7 +92,7 @@ def test_a_tensor_that_is_mapped(torch):
 def test_arrays_of_jax_are_not_written(jax):
     out = jax.numpy.zeros((3, 3))
     for x in (jax.numpy.ones((3, 2)), np.ones((3, 2), np.float32)):
-        with pytest.raises(TypeError, match="out cannot be written, because arrays of JAX never change"):
+        with pytest.raises(TypeError, match="out cannot be written, because arrays of JAX"):
             gram.cdist(x, out=out)
     assert not out.any()
     with pytest.raises(TypeError, match="x does not say on which device it is"):
