@@ -32,6 +32,11 @@ double reference_scalar(gram_scalar s, const struct reference_batch *batch, int6
 double reference_cdist(const gram_tensor *x, const gram_tensor *y, gram_scalar p, int no_root,
                        const struct reference_batch *batch, const int64_t item_ij[3]);
 
+/* reference_nearest.c: of n distances, the indices of the smallest `count` in ascending order, -1
+ * where there are no more, and how many there are within the radius.  self is left out. */
+int64_t reference_nearest(int64_t n, const double *distances, int64_t self, double radius,
+                          int64_t count, int64_t *indices);
+
 /* reference_kernel.c: out[i, j] of gram_kernel, by its parts */
 double reference_kernel(const gram_tensor *x, const gram_tensor *y,
                         const gram_kernel_options *options, const struct reference_batch *batch,

@@ -77,6 +77,7 @@
 #include "linalg.h"
 #include "machine.h"
 #include "multi.h"
+#include "nearest.h"
 #include "optimizer.h"
 #include "pairwise.h"
 #endif

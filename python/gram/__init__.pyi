@@ -142,6 +142,17 @@ def median_distance(
     seed: int = 0,
     out: Array | None = None,
 ) -> Array: ...
+def nearest(
+    x: Array,
+    y: Array | None = None,
+    *,
+    count: int,
+    p: Number = 2.0,
+    exclude_self: bool = False,
+    radius: float | None = None,
+    counts: Array | None = None,
+    out: tuple[Array, Array] | None = None,
+) -> tuple[Array, Array]: ...
 def kernel(
     x: Array,
     y: Array | None = None,

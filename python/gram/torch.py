@@ -25,6 +25,7 @@ from gram import (
     _torch_agop,
     _torch_algebra,
     _torch_kernels,
+    _torch_nearest,
     _torch_numbers,
     _torch_products,
     _torch_samples,
@@ -44,6 +45,7 @@ __all__ = [
     "matmul_batched",
     "matrix_power",
     "median_distance",
+    "nearest",
     "per_sample_gradients",
     "per_sample_norms",
     "solve_cholesky",
@@ -162,6 +164,24 @@ def median_distance(x, p=2.0, *, root=True, rows=2000, seed=0):
     """
     p = _torch_numbers.constant("median_distance", "p", p)
     return _torch_kernels.median_distance(x.detach(), p, root, rows, seed)
+
+
+def nearest(x, y=None, *, count, p=2.0, exclude_self=False, radius=None):
+    """The `count` nearest rows of y for every row of x, as gram.nearest: distances and indices.
+
+    The distances have gradients to x and y, which are those of the pairs that were found; the
+    indices have none.  They take memory for count rows of y for every row of x.  p is a number, or
+    a tensor with one element that requires no gradient.
+
+    >>> x = torch.tensor([[0.0], [1.0], [5.0]])
+    >>> gram.torch.nearest(x, count=1, exclude_self=True)[1].flatten().tolist()
+    [1, 0, 1]
+    """
+    p = _torch_numbers.constant("nearest", "p", p)
+    distances, indices = _torch_nearest.nearest(x, y, count, p, exclude_self, radius)
+    if torch.is_grad_enabled() and (x.requires_grad or (y is not None and y.requires_grad)):
+        distances = _torch_nearest.differentiable(x, y, indices, p)
+    return distances, indices
 
 
 def cdist_grad(a, b, c, d, p=2.0):

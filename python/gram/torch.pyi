@@ -39,6 +39,15 @@ def median_distance(
     rows: int = 2000,
     seed: int = 0,
 ) -> torch.Tensor: ...
+def nearest(
+    x: torch.Tensor,
+    y: torch.Tensor | None = None,
+    *,
+    count: int,
+    p: float = 2.0,
+    exclude_self: bool = False,
+    radius: float | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]: ...
 def cdist_grad(
     a: torch.Tensor,
     b: torch.Tensor,

@@ -220,6 +220,18 @@ struct gram_lengths_grad_op {
     struct gram_view lengths, out; /* vectors */
 };
 
+/* The nearest rows of y of each row of x: see gram/nearest.h. */
+struct gram_nearest_op {
+    struct gram_cdist_op distance;               /* its out is not set */
+    struct gram_view indices, distances, counts; /* where has_*; counts: a vector */
+    bool has_indices, has_distances, has_counts;
+    bool exclude_self;
+    int64_t count;                                 /* of the neighbours to store */
+    double radius;                                 /* INFINITY: none */
+    void (*progress)(void *user, double fraction); /* or NULL */
+    void *progress_user;
+};
+
 struct gram_median_op {
     struct gram_batch batch;
     struct gram_view x, out;

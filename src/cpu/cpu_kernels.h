@@ -144,10 +144,17 @@ typedef void gemm_skinny_kernel(const struct gemm_skinny_op *op);
 typedef void gram_stream_rows(void *to, int64_t to_stride, const void *from, int64_t from_stride,
                               int64_t count, int64_t bytes);
 
+/* The numbers among values[0..n) that are at most limit: their places, in ascending order, in
+ * columns, and they themselves in found, both with room for n.  Gives how many; NaN is none.
+ * values are 64-byte aligned, and limit is a number of the dtype. */
+typedef int64_t gram_nearest_scan(int64_t n, const void *values, double limit, int32_t *columns,
+                                  void *found);
+
 struct gram_cpu_kernels {
     const char *isa;
     struct gram_cdist_kernels cdist[GRAM_F64 + 1];
     gram_map_values *map[GRAM_F64 + 1]; /* values 64-byte aligned; n any number */
+    gram_nearest_scan *nearest_scan[GRAM_F64 + 1];
     const struct gram_grad_kernels *cdist_grad[GRAM_F64 + 1];
     gram_stream_rows *stream_rows;
     const struct gram_solve_kernels *solve[GRAM_F64 + 1];

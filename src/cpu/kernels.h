@@ -189,6 +189,8 @@ const struct gram_cpu_kernels CAT(gram_cpu_kernels, ISA) = {
                         KERNEL_OF(cdist_square, f64), KERNEL_OF(cdist_centre, f64)},
     .map[GRAM_F32] = KERNEL_OF(covariance, f32),
     .map[GRAM_F64] = KERNEL_OF(covariance, f64),
+    .nearest_scan[GRAM_F32] = KERNEL_OF(nearest_scan, f32),
+    .nearest_scan[GRAM_F64] = KERNEL_OF(nearest_scan, f64),
     .stream_rows = CAT(stream_rows, ISA),
     .cdist_grad[GRAM_F32] = &KERNEL_OF(cdist_grad, f32),
     .cdist_grad[GRAM_F64] = &KERNEL_OF(cdist_grad, f64),

@@ -89,6 +89,10 @@
 
 #include "pairwise/cdist_square_tile.h"
 
+/* ---- Selections from finished values -------------------------------------------------------- */
+
+#include "pairwise/nearest_tile.h"
+
 /* ---- Gradients ---------------------------------------------------------------------------- */
 
 #include "pairwise/cdist_grad_kernels.h"

@@ -25,7 +25,7 @@ static void loop(const struct cdist_round *round, int64_t count, gram_loop_body 
     double work = (double)round->items * (double)round->rows * (double)round->cols *
                   (double)(round->depth + 1);
 
-    if (work > SERIAL_WORK)
+    if (plan->threads > 1 && work > SERIAL_WORK)
         gram_parallel_for((gram_context *)plan->g, count, body, (void *)round);
     else
         for (int64_t i = 0; i < count; i++)

@@ -30,6 +30,7 @@ struct cdist_plan {
     const gram_context *g;
     struct gram_cdist_op op; /* transposed if out's rows are the contiguous dimension */
     const struct gram_cpu_kernels *kernels;
+    int threads; /* that may work on it: the context's, or the calling one alone */
     int64_t mr, nr;
     bool expand;                   /* p = 2 by norms and products: panels have shifted copies */
     gram_dtype dtype;              /* of the arithmetic and of out */
@@ -91,6 +92,9 @@ gram_status cpu_cdist_in(gram_context *g, const struct gram_cdist_op *op, void *
 /* cpu_cdist_plan.c: chooses pieces, without reading a tensor's data; and takes the plan's scratch,
  * whose pointers opening the layout fills in: until then the plan must stay where it is. */
 void cpu_cdist_plan(const gram_context *g, const struct gram_cdist_op *op, struct cdist_plan *plan);
+/* The same for a task of a parallel loop: the calling thread does all of the work. */
+void cpu_cdist_plan_alone(const gram_context *g, const struct gram_cdist_op *op,
+                          struct cdist_plan *plan);
 void cpu_cdist_take(struct cdist_plan *plan, struct gram_layout *layout);
 void cpu_cdist_item(const struct cdist_plan *plan, int64_t item, struct cdist_item *out);
 

@@ -115,7 +115,7 @@ static void choose_rounds(struct cdist_plan *plan)
 /* Blocks for the caches, then smaller ones until every thread has a few. */
 static void choose_blocks(struct cdist_plan *plan)
 {
-    int64_t depth_bytes = gram_most(1, plan->depth) * plan->element, wanted = 4 * plan->g->threads;
+    int64_t depth_bytes = gram_most(1, plan->depth) * plan->element, wanted = 4 * plan->threads;
     int64_t cols = gram_least(BLOCK_BYTES / depth_bytes, BLOCK_COLS_BYTES / plan->element);
     int64_t rows = BLOCK_ROWS;
 
@@ -158,7 +158,7 @@ void cpu_cdist_take(struct cdist_plan *plan, struct gram_layout *layout)
         gram_take(layout, &plan->y_norms, items * (size_t)plan->y_rows * sizeof(double));
     }
     gram_take(layout, &plan->item_memory, (plan->shared_item ? 1 : items) * plan->item_bytes);
-    gram_take(layout, &plan->buffers, (size_t)plan->g->threads * plan->buffer_bytes);
+    gram_take(layout, &plan->buffers, (size_t)plan->threads * plan->buffer_bytes);
 }
 
 static void choose_buffers(struct cdist_plan *plan)
@@ -171,11 +171,13 @@ static void choose_buffers(struct cdist_plan *plan)
         gram_round64((size_t)(plan->buffer_rows * plan->block_cols * plan->element));
 }
 
-void cpu_cdist_plan(const gram_context *g, const struct gram_cdist_op *op, struct cdist_plan *plan)
+static void plan_for(const gram_context *g, const struct gram_cdist_op *op, int threads,
+                     struct cdist_plan *plan)
 {
     const struct gram_cdist_kernels *tiles;
 
-    *plan = (struct cdist_plan){.g = g, .op = *op, .kernels = gram_cpu_kernels_of(g)};
+    *plan = (struct cdist_plan){
+        .g = g, .op = *op, .kernels = gram_cpu_kernels_of(g), .threads = threads};
     plan->empty = op->batch.count == 0 || op->out.rows == 0 || op->out.cols == 0;
     if (plan->empty)
         return;
@@ -191,6 +193,17 @@ void cpu_cdist_plan(const gram_context *g, const struct gram_cdist_op *op, struc
     choose_rounds(plan);
     choose_blocks(plan);
     choose_buffers(plan);
+}
+
+void cpu_cdist_plan(const gram_context *g, const struct gram_cdist_op *op, struct cdist_plan *plan)
+{
+    plan_for(g, op, g->threads, plan);
+}
+
+void cpu_cdist_plan_alone(const gram_context *g, const struct gram_cdist_op *op,
+                          struct cdist_plan *plan)
+{
+    plan_for(g, op, 1, plan);
 }
 
 /* The tile for a sum of |d|^p. */

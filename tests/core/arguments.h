@@ -20,6 +20,7 @@ struct arguments {
     gram_kernel_options *kernel_options;
     gram_cdist_options cdist;
     gram_median_options median;
+    gram_nearest_options nearest;
     gram_agop_options agop;
     gram_kernel_matmul_options matmul;
     gram_solve_options solve;

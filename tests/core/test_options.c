@@ -8,8 +8,8 @@
 
 static void powers_out_of_range(struct harness *h)
 {
-    static const char *const takes_p[] = {"gram_cdist", "gram_median_distance", "gram_cdist_grad",
-                                          "gram_agop"};
+    static const char *const takes_p[] = {"gram_cdist", "gram_median_distance", "gram_nearest",
+                                          "gram_cdist_grad", "gram_agop"};
     static const double wrong[] = {-1, -0.5, -INFINITY, NAN};
     float values[2] = {1, -2};
     gram_tensor tensor = gram_vector(values, 2, GRAM_F32);
@@ -26,7 +26,7 @@ static void powers_out_of_range(struct harness *h)
         a.p = gram_values(&tensor); /* of shape (2), where the median has a batch of 2 */
         refuses(h, o, &a, n == 1 ? "p" : "", "holds a negative value, or makes a batch");
     }
-    for (int n = 2; n < LENGTH(takes_p); n++) {
+    for (int n = 3; n < LENGTH(takes_p); n++) {
         make_valid(operation_named(takes_p[n]), &a);
         a.p = gram_number(0);
         refuses(h, operation_named(takes_p[n]), &a, "p", "is 0, which has no gradient");
@@ -122,6 +122,13 @@ static void options_that_mean_nothing(struct harness *h)
     make_valid(operation_named("gram_cdist"), &a);
     a.cdist.size = 0;
     refuses(h, operation_named("gram_cdist"), &a, "size", "is 0");
+    make_valid(operation_named("gram_nearest"), &a);
+    a.nearest.within = 1;
+    a.nearest.radius = -1;
+    refuses(h, operation_named("gram_nearest"), &a, "radius", "is -1");
+    make_valid(operation_named("gram_nearest"), &a);
+    a.nearest.exclude_self = 1;
+    refuses(h, operation_named("gram_nearest"), &a, "exclude_self", "is set where y is not x");
     make_valid(operation_named("gram_median_distance"), &a);
     a.median.rows = -3;
     refuses(h, operation_named("gram_median_distance"), &a, "rows", "is -3");

@@ -96,6 +96,43 @@ gram_status __wrap_gram_median_distance(gram_context *g, const gram_tensor *x, g
     return wrapped_torture(g, &c);
 }
 
+/* ---- gram_nearest --------------------------------------------------------------------------- */
+
+gram_status __real_gram_nearest(gram_context *g, const gram_tensor *x, const gram_tensor *y,
+                                gram_scalar p, const gram_nearest_options *options,
+                                gram_tensor *indices, gram_tensor *distances);
+gram_status __wrap_gram_nearest(gram_context *g, const gram_tensor *x, const gram_tensor *y,
+                                gram_scalar p, const gram_nearest_options *options,
+                                gram_tensor *indices, gram_tensor *distances);
+
+static gram_status run_nearest(gram_context *g, const struct wrapped_call *c)
+{
+    return __real_gram_nearest(g, c->tensors[0], c->tensors[1], c->p, c->options, c->info, c->out);
+}
+
+static gram_status nearest_workspace(gram_context *g, const struct wrapped_call *c,
+                                     gram_workspace *need)
+{
+    return gram_nearest_workspace(g, c->tensors[0], c->tensors[1], c->p, c->options, c->info,
+                                  c->out, need);
+}
+
+gram_status __wrap_gram_nearest(gram_context *g, const gram_tensor *x, const gram_tensor *y,
+                                gram_scalar p, const gram_nearest_options *options,
+                                gram_tensor *indices, gram_tensor *distances)
+{
+    struct wrapped_call c = {
+        .name = "gram_nearest", .run = run_nearest, .workspace = nearest_workspace};
+
+    c.tensors[0] = x, c.tensors[1] = y;
+    c.p = p, c.options = options;
+    c.info = indices, c.out = distances;
+    add_output(&c, indices);
+    add_output(&c, distances);
+    add_output(&c, options ? options->counts : NULL);
+    return wrapped_torture(g, &c);
+}
+
 /* ---- gram_kernel_matmul ------------------------------------------------------------------- */
 
 gram_status __real_gram_kernel_matmul(gram_context *g, const gram_tensor *x, const gram_tensor *y,

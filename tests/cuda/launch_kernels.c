@@ -34,6 +34,13 @@ gram_status launch_median_of_samples(struct launch_call *c)
                                 &o, launch_number(c, GRAM_F64));
 }
 
+gram_status launch_nearest(struct launch_call *c)
+{
+    return gram_nearest(c->g, launch_matrix(c, 4, 3), launch_tensor(c, 0, GRAM_F32, 5, 3),
+                        gram_number(2), NULL, launch_tensor(c, c->items, GRAM_I64, 4, 2),
+                        launch_matrix(c, 4, 2));
+}
+
 gram_status launch_kernel_matmul(struct launch_call *c)
 {
     gram_kernel_options o = gram_gaussian(1);

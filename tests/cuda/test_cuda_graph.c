@@ -74,6 +74,8 @@ static const struct row {
     {         "median",                                           "60 5 p=1"},
     {         "median",                                 "300 5 p=2 rows=100"},
     {         "median",                               "60 5 p=1.3 dtype=f64"},
+    {        "nearest",                                          "30 70 4 5"},
+    {        "nearest",      "40 0 4 3 symmetric=1 exclude_self=1 dtype=f64"},
     {  "kernel_matmul",                                          "30 40 4 3"},
     {  "kernel_matmul",                    "50 50 4 2 symmetric=1 dtype=f64"},
     {    "kron_matmul",                                 "30 8 8 3 dtype=f64"},
@@ -185,6 +187,11 @@ static void median(struct harness *h)
     all_of(h, "median");
 }
 
+static void nearest(struct harness *h)
+{
+    all_of(h, "nearest");
+}
+
 static void matmul_batched(struct harness *h)
 {
     all_of(h, "matmul_batched");
@@ -227,6 +234,7 @@ static const struct test_function tests[] = {
     {  "kernel_matmul",   kernel_matmul},
     {           "eigh",            eigh},
     {         "median",          median},
+    {        "nearest",         nearest},
     {    "kron_matmul",     kron_matmul},
     { "solve_cholesky",  solve_cholesky},
     {       "solve_lu",        solve_lu},

@@ -49,6 +49,7 @@ static const struct row {
     {          "kernel of few long rows",            SLOT(cdist),       launch_kernel_of_long_rows, NOTHING},
     {                           "median",           SLOT(median),                    launch_median, NOTHING},
     {               "median of a sample",           SLOT(median),         launch_median_of_samples, NOTHING},
+    {                          "nearest",          SLOT(nearest),                   launch_nearest, NOTHING},
     {                    "kernel_matmul",    SLOT(kernel_matmul),             launch_kernel_matmul,  PIECES},
     {  "kernel_matmul of one set, added",    SLOT(kernel_matmul),   launch_kernel_matmul_symmetric,
      PIECES                                                                                                },

@@ -246,6 +246,7 @@ EMPTY = {
     "cdist_grad": (lambda: gram.cdist_grad(o(4, 0), o(3, 4), o(2, 4), o(3, 0)), (2, 3, 0)),
     "agop": (lambda: gram.agop(o(0, 5), o(3, 0), o(2, 0), o(3, 5)), (3, 3)),
     "median_distance": (lambda: gram.median_distance(o(0, 2, 3)), (0,)),
+    "nearest": (lambda: gram.nearest(o(0, 2), o(3, 2), count=2), [(0, 2), (0, 2)]),
     "solve_cholesky": (lambda: gram.solve_cholesky(o(0, 0), o(0, 2)), (0, 2)),
     "solve_lu": (lambda: gram.solve_lu(o(3, 0, 0), o(3, 0, 1)), (3, 0, 1)),
     "eigh": (lambda: gram.eigh(o(0, 3, 3)), [(0, 3), (0, 3, 3)]),

@@ -16,6 +16,7 @@ def test_workspaces_are_bytes_and_read_no_data():
         gram.workspace(gram.cdist_grad, draw(40, 30), x.T, draw(2, 40), y.T, 1.3),
         gram.workspace(gram.agop, draw(40, 30), x.T, draw(2, 40), y.T, 1.3),
         gram.workspace(gram.median_distance, x),
+        gram.workspace(gram.nearest, x, count=3),
         gram.workspace(gram.solve_cholesky, square, x),
         gram.workspace(gram.solve_lu, square, x),
         gram.workspace(gram.eigh, square),

@@ -471,6 +471,7 @@ def operators(device):
         "matmul_batched": (d(2, 3, 4), d(4, 3)),
         "syrk": (d(2, 3, 4), True),
         "median_distance": (plain[0], 2.0, True, 100, 0),
+        "nearest": (*plain[:2], 2, 2.0, False, None),
         "second_weight": (*plain, "laplace", [1.0, 2.0, 1.0, 1.0, 1.0, 0.0, 3.0]),
         "pair_slopes": (*plain[:2], *plain[:2], 1.5),
         "pair_sums": (*plain[:2], *plain[:2], a.detach(), a.detach(), 1.5),
@@ -530,6 +531,7 @@ MAPPED = {
     "matrix_power": (lambda s, b: gt.matrix_power(definite(s)) * b, (4, 4), ()),
     "kron_matmul": (lambda x, f: gt.kron_matmul(x, [f, f.mT]), (2, 6), (2, 3)),
     "median_distance": (lambda x, b: gt.median_distance(x) + b, (4, 3), ()),
+    "nearest": (lambda x, y: gt.nearest(x, y, count=2)[0], (4, 3), (5, 3)),
 }
 
 
@@ -563,6 +565,21 @@ def test_vmap_over_gradients(name):
     expected = torch.autograd.functional.jacobian(f, inputs)
     for a, b in zip(got, expected, strict=True):
         torch.testing.assert_close(a.reshape(b.shape), b)
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0])
+def test_gradients_of_the_nearest_are_those_of_their_distances(p, device):
+    x, y = draw(6, 3, device=device), draw(9, 3, device=device)
+    distances, indices = gt.nearest(x, y, count=4, p=p)
+    full = torch.cdist(x, y, p).gather(1, indices)
+    torch.testing.assert_close(distances, full)
+    weights = draw(6, 4, device=device).detach()
+    got = torch.autograd.grad((weights * distances).sum(), (x, y))
+    expected = torch.autograd.grad((weights * full).sum(), (x, y))
+    torch.testing.assert_close(got, expected)
+    missing = gt.nearest(x, y, count=12, p=p)
+    assert torch.isinf(missing[0][:, 9:]).all() and (missing[1][:, 9:] == -1).all()
+    assert all(g.isfinite().all() for g in torch.autograd.grad(missing[0][:, :9].sum(), (x, y)))
 
 
 def test_views_and_lazily_negated_tensors(device):

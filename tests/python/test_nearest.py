@@ -1,0 +1,99 @@
+"""test_nearest.py - gram.nearest against a stable sort of all distances, and against SciPy"""
+
+import gram
+import numpy as np
+import pytest
+from drawing import close, draw
+from scipy.spatial import cKDTree
+
+
+def sorted_rows(d, count):
+    indices = np.argsort(d, axis=-1, kind="stable")[..., :count]
+    return np.take_along_axis(d, indices, -1), indices
+
+
+@pytest.mark.parametrize("p", [1, 1.5, 2, np.inf])
+def test_neighbours_are_those_of_a_tree(p, dtype):
+    x, y = draw(40, 3, dtype=dtype), draw(300, 3, dtype=dtype, seed=1)
+    distances, indices = gram.nearest(x, y, count=7, p=p)
+    assert indices.dtype == np.int64 and distances.dtype == dtype
+    wanted, places = cKDTree(y).query(x, 7, p=p)
+    close(distances, wanted, dtype, 3)
+    assert (indices == places).mean() > 0.99  # rounding may exchange two of them
+
+
+@pytest.mark.parametrize("p", [0, 1, 2])
+def test_ties_go_to_the_lower_index(p, dtype):
+    x = np.random.default_rng(0).integers(0, 3, (200, 4)).astype(dtype)
+    distances, indices = gram.nearest(x, count=30, p=p)
+    wanted, places = sorted_rows(gram.cdist(x, p=p), 30)
+    np.testing.assert_array_equal(indices, places)
+    np.testing.assert_array_equal(distances, wanted)
+
+
+def test_exclude_self_leaves_out_the_row_but_not_its_copies():
+    x = np.repeat(draw(5, 2), 2, axis=0)
+    distances, indices = gram.nearest(x, count=1, exclude_self=True)
+    assert not distances.any()
+    assert indices.ravel().tolist() == [1, 0, 3, 2, 5, 4, 7, 6, 9, 8]
+    with pytest.raises(ValueError, match="exclude_self"):
+        gram.nearest(x, x + 1, count=1, exclude_self=True)
+
+
+def test_a_radius_and_its_counts():
+    x, y = draw(30, 2), draw(80, 2, seed=1)
+    counts = np.empty(30, np.int64)
+    distances, indices = gram.nearest(x, y, count=5, radius=0.7, counts=counts)
+    within = gram.cdist(x, y) <= 0.7
+    np.testing.assert_array_equal(counts, within.sum(1))
+    np.testing.assert_array_equal((indices >= 0).sum(1), np.minimum(counts, 5))
+    assert (distances[indices >= 0] <= 0.7).all() and np.isinf(distances[indices < 0]).all()
+    none = gram.nearest(x, y, count=0, radius=0.7, counts=counts)
+    assert none[0].shape == (30, 0)
+    np.testing.assert_array_equal(counts, within.sum(1))
+
+
+def test_missing_neighbours_and_nan():
+    x = draw(4, 3)
+    x[1, 2] = np.nan
+    distances, indices = gram.nearest(x, count=6)
+    assert (indices[1] == -1).all() and np.isinf(distances[1]).all()
+    assert (indices[0] >= 0).sum() == 3 and 1 not in indices[0]
+
+
+def test_batches_and_out():
+    x, y = draw(3, 8, 2), draw(20, 2, seed=1)
+    p = np.array([1.0, 2.0, 3.0])
+    out = np.empty((3, 8, 4)), np.empty((3, 8, 4), np.int64)
+    distances, indices = gram.nearest(x, y, count=4, p=p, out=out)
+    assert distances is out[0] and indices is out[1]
+    wanted, places = sorted_rows(gram.cdist(x, y, p), 4)
+    np.testing.assert_array_equal(indices, places)
+    np.testing.assert_allclose(distances, wanted, rtol=1e-14)
+
+
+def test_results_do_not_depend_on_threads():
+    x, y = draw(70, 9), draw(9000, 9, seed=1)
+    found = []
+    before = gram.get_threads()
+    for threads in (1, 2):
+        gram.set_threads(threads)
+        found.append(gram.nearest(x, y, count=20))
+    gram.set_threads(before)
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_array_equal(found[0][1], found[1][1])
+
+
+def test_bad_arguments():
+    x = draw(4, 2)
+    with pytest.raises(TypeError, match="count"):
+        gram.nearest(x)
+    for count in (-1, 1025):
+        with pytest.raises(ValueError, match="count"):
+            gram.nearest(x, count=count)
+    with pytest.raises(ValueError, match="radius"):
+        gram.nearest(x, count=1, radius=-1)
+    with pytest.raises(ValueError, match="columns"):
+        gram.nearest(x, draw(4, 3), count=1)
+    with pytest.raises(TypeError, match="out"):
+        gram.nearest(x, count=1, out=np.empty((4, 1)))
