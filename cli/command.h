@@ -17,6 +17,8 @@ enum option_kind {
     OPTION_FLAG,      /* int: 1 if the option is there */
     OPTION_TEXT,      /* const char * */
     OPTION_FILE,      /* const char *, a file that is written; completed as a path */
+    OPTION_COLUMN,    /* const char *, a column of the table that the first operand names */
+    OPTION_COLUMNS,   /* const char *, several of them, separated by commas */
     OPTION_INTEGER,   /* int64_t >= 0, between low and high; -1: not given */
     OPTION_NUMBER,    /* double, between low and high; "inf" is a number */
     OPTION_CHOICE,    /* int: the place in choices; -1: not given */
@@ -53,6 +55,10 @@ struct option_row {
     {name, letter, OPTION_TEXT, value, at, help, fallback, NULL, 0, 0}
 #define TEXTS(name, letter, value, at, help) \
     {name, letter, OPTION_TEXTS, value, at, help, NULL, NULL, 0, 0}
+#define COLUMN_NAME(name, letter, value, at, help) \
+    {name, letter, OPTION_COLUMN, value, at, help, NULL, NULL, 0, 0}
+#define COLUMN_NAMES(name, letter, value, at, help) \
+    {name, letter, OPTION_COLUMNS, value, at, help, NULL, NULL, 0, 0}
 #define FILE_NAME(name, letter, value, at, fallback, help) \
     {name, letter, OPTION_FILE, value, at, help, fallback, NULL, 0, 0}
 #define CHARACTER(name, letter, value, at, help) \

@@ -36,7 +36,10 @@ static void bash_value(struct output *out, const struct command *command,
         output_text(out, "' -- \"$word\")); return ;;\n");
     } else {
         output_format(out, ") %s ;;\n",
-                      row->kind == OPTION_FILE ? "_gram_files; return" : "return");
+                      row->kind == OPTION_FILE      ? "_gram_files; return"
+                      : row->kind == OPTION_COLUMN  ? "_gram_columns; return"
+                      : row->kind == OPTION_COLUMNS ? "_gram_columns ,; return"
+                                                    : "return");
     }
 }
 
@@ -46,6 +49,16 @@ void completion_bash(struct output *out)
                 "# bash completion for gram; made by `gram help --completion bash`\n"
                 "_gram_files()\n{\n    compopt -o filenames 2>/dev/null\n"
                 "    COMPREPLY=($(compgen -f -- \"$word\"))\n}\n"
+                "# $1 separates names; the first operand that is a file is the table.\n"
+                "_gram_columns()\n{\n    local file name before=\n"
+                "    [ -n \"$1\" ] && before=${word%\"${word##*$1}\"}\n"
+                "    for file in \"${COMP_WORDS[@]:2}\"; do\n"
+                "        [ -f \"$file\" ] && [ -r \"$file\" ] || continue\n"
+                "        while IFS= read -r name; do\n"
+                "            [[ $before$name == \"$word\"* ]] &&\n"
+                "                COMPREPLY+=(\"$before$(printf %q \"$name\")\")\n"
+                "        done < <(head -n 1 -- \"$file\" | gram help --columns - 2>/dev/null)\n"
+                "        return\n    done\n}\n"
                 "_gram()\n{\n    local word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]}\n"
                 "    local before=${COMP_WORDS[COMP_CWORD-1]}\n    COMPREPLY=()\n"
                 "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        COMPREPLY=($(compgen -W '");
@@ -102,6 +115,8 @@ static void zsh_action(struct output *out, const struct option_row *row)
         output_text(out, ")");
     } else if (row->kind == OPTION_FILE) {
         output_text(out, "_files");
+    } else if (row->kind == OPTION_COLUMN || row->kind == OPTION_COLUMNS) {
+        output_text(out, "_gram_columns");
     }
 }
 
@@ -122,7 +137,14 @@ void completion_zsh(struct output *out)
 {
     output_text(out,
                 "#compdef gram\n# zsh completion for gram; made by `gram help --completion "
-                "zsh`\n_gram()\n{\n    local -a commands=(\n");
+                "zsh`\n# The first operand that is a file is the table.\n"
+                "_gram_columns()\n{\n    local file\n    local -a names\n"
+                "    for file in $words[2,-1]; do\n        [[ -r ${(Q)file} && -f ${(Q)file} ]] || "
+                "continue\n"
+                "        names=(\"${(@f)$(head -n 1 -- ${(Q)file} | gram help --columns - "
+                "2>/dev/null)}\")\n"
+                "        compset -P '*,'\n        compadd -a names\n        return\n    done\n}\n"
+                "_gram()\n{\n    local -a commands=(\n");
     for (int i = 0; commands[i]; i++) {
         output_format(out, "        '%s:", commands[i]->name);
         zsh_text(out, commands[i]->summary);
@@ -168,6 +190,8 @@ static void fish_option(struct output *out, const struct command *command,
         output_text(out, " -r -F");
     else if (row->kind != OPTION_FLAG)
         output_text(out, " -x");
+    if (row->kind == OPTION_COLUMN || row->kind == OPTION_COLUMNS)
+        output_text(out, " -a '(__gram_columns)'");
     if (row->kind == OPTION_CHOICE) {
         output_text(out, " -a '");
         words(out, row->choices);
@@ -204,6 +228,11 @@ void completion_fish(struct output *out)
                 "    test (count $words) -gt 1; and test \"$words[2]\" = $argv[1]\nend\n"
                 "function __gram_begins\n    set -l words (commandline -opc)\n"
                 "    test (count $words) -eq 2; and test $words[2] = $argv[1]\nend\n"
+                "# The first operand that is a file is the table.\n"
+                "function __gram_columns\n    for file in (commandline -opc)[3..-1]\n"
+                "        if test -f $file -a -r $file\n"
+                "            head -n 1 -- $file | gram help --columns - 2>/dev/null\n"
+                "            return\n        end\n    end\nend\n"
                 "complete -c gram -n __gram_none -f -s h -l help -d 'list the commands'\n"
                 "complete -c gram -n __gram_none -f -s V -l version -d 'show the version'\n");
     for (int i = 0; commands[i]; i++)

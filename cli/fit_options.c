@@ -27,7 +27,7 @@ static const struct {
 static const char kernel_names[] = "auto|laplace|l1-laplace|lpq-laplace|product-laplace|gaussian";
 
 static const struct option_row main_rows[] = {
-    TEXT("target", 'y', "COLUMN", AT(target), NULL, "the column to predict (required)"),
+    COLUMN_NAME("target", 'y', "COLUMN", AT(target), "the column to predict (required)"),
     FILE_NAME("output", 'o', "MODEL", AT(output), NULL, "the model file to write (required)"),
     CHOICE("task", 0, "TASK", AT(task), "auto", "auto|regression|classification",
            "auto: classification if the target is text or has two values, else regression"),
@@ -44,16 +44,15 @@ static const struct option_row main_rows[] = {
 };
 
 static const struct option_row column_rows[] = {
-    TEXT("categorical", 0, "COLUMNS", AT(categorical), NULL,
-         "the columns of numbers that are categories, separated by commas"),
-    TEXT("ignore", 0, "COLUMNS", AT(ignore), NULL,
-         "the columns that are not used, separated by commas"),
+    COLUMN_NAMES("categorical", 0, "COLUMNS", AT(categorical),
+                 "the columns of numbers that are categories, separated by commas"),
+    COLUMN_NAMES("ignore", 0, "COLUMNS", AT(ignore),
+                 "the columns that are not used, separated by commas"),
     INTEGER("max-categories", 0, "N", AT(max_categories), "256", 2, 1e9,
             "the most features per column: if it has more categories, the most frequent have a "
             "feature each, and all others, including new ones, share one"),
-    TEXT("weights", 0, "COLUMN", AT(weights), NULL,
-         "the column with the weights of the rows, "
-         "which are above 0"),
+    COLUMN_NAME("weights", 0, "COLUMN", AT(weights),
+                "the column with the weights of the rows, which are above 0"),
     OPTION_END,
 };
 

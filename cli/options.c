@@ -129,6 +129,8 @@ static enum exit_status store(const struct option_row *row, char *to, const char
         return CLI_OK;
     case OPTION_TEXT:
     case OPTION_FILE:
+    case OPTION_COLUMN:
+    case OPTION_COLUMNS:
         *(const char **)(void *)to = text;
         return CLI_OK;
     case OPTION_INTEGER:

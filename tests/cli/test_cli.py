@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 import pytest
-from gram_cli import FAILURE, GRAM, USAGE, gram, gram_json, gram_run, refusal
+from gram_cli import FAILURE, GRAM, NO_INPUT, USAGE, gram, gram_json, gram_run, refusal
 
 COMMANDS = (
     "fit predict score importance cdist kernel solve eigh power kron info cache tune "
@@ -96,6 +96,20 @@ def test_completion_offers_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert complete("cdist", "poi") == {"points.csv"}
     assert complete("fit", "x.csv", "-o", "poi") == {"points.csv"}
+
+
+def test_completion_offers_columns(tmp_path, monkeypatch):
+    (tmp_path / "t.csv").write_text('size,"of two, words",price\n1,2,3\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{os.path.dirname(GRAM)}:{os.environ['PATH']}")
+    assert complete("fit", "t.csv", "-y", "p") == {"price"}
+    assert complete("fit", "t.csv", "--weights", "s") == {"size"}
+    assert complete("fit", "t.csv", "--ignore", "size,p") == {"size,price"}
+    quoted = {"of\\", "two\\,\\", "words"}  # one word for bash, which complete() splits
+    assert complete("fit", "t.csv", "--target", "of") == quoted
+    assert not complete("fit", "nowhere.csv", "--target", "")
+    assert gram("help", "--columns", "t.csv").splitlines() == ["size", "of two, words", "price"]
+    refusal("help", "--columns", "nowhere.csv", status=NO_INPUT)
 
 
 def fish_completions(folder, *words):
