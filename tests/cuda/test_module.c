@@ -242,7 +242,9 @@ static void shared_memory(struct harness *h)
         CHECK(h,
               gram_kernel_launch(module, "reverse", one, block, 1 << 24, arguments) ==
                       GRAM_INVALID_ARGUMENT &&
-                  strstr(gram_message(g), "shared_bytes is 16777216, more than CUDA device 0 has"),
+                  strstr(gram_message(g),
+                         "shared_bytes is 16777216, which is more than CUDA "
+                         "device 0 has"),
               "%s", gram_message(g));
     }
     gram_module_destroy(module);
