@@ -1,6 +1,10 @@
 /*
  * arena.c - the context's scratch on the device: grows, is capped, outlives the graphs that use it
  *
+ * A context has one block, which is as large as the largest call so far.  Calls on a stream run one
+ * after the other, so that they can share it.  A graph runs again whenever the caller wants, so a
+ * block of ours that one has captured is never freed while the context lives.
+ *
  * SPDX-License-Identifier: MIT
  */
 #include "arena.h"
@@ -161,6 +165,7 @@ void gram_cuda_scratch_begin(gram_context *g, void *memory, size_t bytes,
     arena->given_bytes = bytes;
 }
 
+/* Calls nest, so what was given before comes back, which may be nothing. */
 void gram_cuda_scratch_end(gram_context *g, const struct cuda_borrowed *before)
 {
     struct cuda_arena *arena = &((struct cuda_device *)g->device)->arena;
@@ -205,6 +210,7 @@ void gram_cuda_scratch_release(gram_context *g)
     device->arena.block = (struct cuda_block){0};
 }
 
+/* Blocks that graphs used go too: a graph must not run once its context is closed. */
 void gram_cuda_arena_close(gram_context *g, struct cuda_device *device)
 {
     struct cuda_arena *arena = &device->arena;

@@ -1,6 +1,9 @@
 /*
  * cublas.c - opens cuBLAS, makes a context's handle, multiplies
  *
+ * A context has one handle, bound to its stream.  Products are calls of one function, which takes
+ * every dtype and batches with strides.
+ *
  * SPDX-License-Identifier: MIT
  */
 #include "cublas.h"
@@ -54,6 +57,7 @@ static gram_status make(gram_context *g, const struct cuda_device *device, struc
     return check(g, blas->call->set_stream(blas->handle, device->stream), "cublasSetStream");
 }
 
+/* The handle is made when it is first wanted, since opening cuBLAS takes time and memory. */
 static gram_status blas_of(gram_context *g, struct cuda_blas **out)
 {
     struct cuda_device *device = g->device;
@@ -76,6 +80,7 @@ static gram_status blas_of(gram_context *g, struct cuda_blas **out)
     return status;
 }
 
+/* The workspace is a piece of the scratch of the call, so that cuBLAS allocates none of its own. */
 gram_status gram_cuda_blas(gram_context *g, void *workspace, struct cuda_blas **out)
 {
     TRY(blas_of(g, out));

@@ -1,6 +1,10 @@
 /*
  * cuda.c - the CUDA backend: the device of a context, its memory, the caller's modules, the table
  *
+ * The device itself is not ours: the primary context of the driver is shared with everybody in the
+ * process.  So each service makes it current while it calls the driver, and leaves what was current
+ * before as it was.  Services queue on the stream of the context; only synchronize waits.
+ *
  * SPDX-License-Identifier: MIT
  */
 #include "arena.h"
@@ -85,6 +89,7 @@ static gram_status synchronize(gram_context *g)
     return joined;
 }
 
+/* Growing allocates, for which the device has to be current. */
 static gram_status scratch(gram_context *g, size_t bytes, void **out)
 {
     bool entered = gram_cuda_enter(g->device);
@@ -94,6 +99,7 @@ static gram_status scratch(gram_context *g, size_t bytes, void **out)
     return status;
 }
 
+/* The arena hands out the lent piece as if the caller had given it. */
 static void scratch_lend(gram_context *g, void *memory, size_t bytes,
                          struct gram_scratch_before *before)
 {
@@ -133,6 +139,7 @@ static gram_status memory_allocate(gram_context *g, size_t bytes, void **out)
     return gram_cuda_check(g, device->driver, result, "cuMemAllocAsync");
 }
 
+/* It is freed in the order of the stream, so that what is queued may still use it. */
 static void memory_free(gram_context *g, void *memory)
 {
     const struct cuda_device *device = g->device;
@@ -145,6 +152,7 @@ static void memory_free(gram_context *g, void *memory)
     gram_cuda_leave(device, entered);
 }
 
+/* Like a copy it is only queued. */
 gram_status cuda_memory_set_bytes(gram_context *g, void *memory, unsigned char byte, size_t bytes)
 {
     const struct cuda_device *device = g->device;
@@ -230,6 +238,7 @@ gram_status cuda_memory_copy(gram_context *g, void *to, const void *from, size_t
     return gram_cuda_check(g, device->driver, result, "cuMemcpyAsync");
 }
 
+/* The free memory is that of the moment, of all processes. */
 static void describe(const gram_context *g, gram_info *info)
 {
     const struct cuda_device *device = g->device;

@@ -31,6 +31,7 @@ enum {
     PROCESSORS = 100, /* of the chips whose GPU is not here: decides between tiles only */
 };
 
+/* A kernel to compile, with a text of its own for its options. */
 struct warm_kernel {
     struct jit_request request;
     char defines[CUDA_TEXT_BYTES]; /* request's */
@@ -135,6 +136,7 @@ static void add(struct warm_list *list, const struct jit_request *request)
     list->count++;
 }
 
+/* The request refers to the text, of which the list keeps a copy. */
 static void add_variant(struct warm_list *list, const struct cuda_variant *v)
 {
     char text[CUDA_TEXT_BYTES];
@@ -146,6 +148,7 @@ static void add_variant(struct warm_list *list, const struct cuda_variant *v)
 /* Never read: only addresses count. */
 static _Alignas(16) char memory[16];
 
+/* Plans read sizes, strides and the alignment of addresses, never the elements. */
 static struct gram_view rows_of(gram_dtype dtype, int64_t rows, int64_t cols)
 {
     return gram_view_dense(memory, dtype, rows, cols);
@@ -162,6 +165,7 @@ static struct gram_view features_of(gram_dtype dtype, int64_t rows, int64_t cols
 
 /* ---- Distances and kernels ------------------------------------------------------------------ */
 
+/* The problem as gram_cdist or gram_kernel would hand it to the backend. */
 static void describe(const struct common *c, const struct shape *shape, struct gram_cdist_op *op)
 {
     *op = (struct gram_cdist_op){.batch.count = 1,
@@ -195,6 +199,8 @@ static void add_plan(struct warm_list *list, const struct cuda_cdist_plan *plan)
     add(list, &request);
 }
 
+/* A problem has several kernels, of which the launch chooses by what the device offers: all of them
+ * are listed. */
 static void add_pairs(const gram_context *g, const struct cuda_device *device,
                       struct warm_list *list, const struct gram_cdist_op *op)
 {
@@ -219,6 +225,8 @@ static void add_pairs(const gram_context *g, const struct cuda_device *device,
     add_plan(list, &plan);
 }
 
+/* A common problem goes through the same plan as a call, so that what is compiled here is what a
+ * call asks for. */
 static void add_common(const gram_context *g, const struct cuda_device *device,
                        struct warm_list *list, const struct common *c, const struct shape *shape)
 {
@@ -228,6 +236,7 @@ static void add_common(const gram_context *g, const struct cuda_device *device,
     add_pairs(g, device, list, &op);
 }
 
+/* Long sums are cut into pieces, which other kernels add up. */
 static void add_pieces(struct warm_list *list, const struct gram_cdist_op *op)
 {
     struct cuda_cdist_plan plan = {0};
@@ -265,6 +274,7 @@ static void add_gradient(struct warm_list *list, const struct gradient *row)
 
 /* ---- Kronecker products ---------------------------------------------------------------------- */
 
+/* A product may have several passes, each with a kernel of its own. */
 static void add_kron(const struct cuda_device *device, struct warm_list *list,
                      const struct kron *row, gram_dtype dtype)
 {
@@ -301,6 +311,7 @@ static void add_kron_gradient(struct warm_list *list, int order, gram_dtype dtyp
 
 /* ---- What has little but a dtype ------------------------------------------------------------ */
 
+/* Kernels of which no plan is needed: their options are a dtype, or one of a few numbers. */
 static void add_plain(struct warm_list *list, gram_dtype dtype)
 {
     struct cuda_variant v;
@@ -362,6 +373,8 @@ struct chip {
     struct warm_list list;
 };
 
+/* What the threads share: they take kernels off one list, whatever chip these are for, so that none
+ * is idle while another chip still has many. */
 struct work {
     const gram_context *g;
     const struct cuda_compiler *compiler;
@@ -376,6 +389,7 @@ struct work {
     char message[512];
 };
 
+/* Visits come one at a time, from whichever thread has made the kernel. */
 static void tell(struct work *work, char *key, size_t bytes, double ms)
 {
     gram_cache_entry entry = {.size = sizeof entry,
@@ -468,6 +482,8 @@ static int number_of(const char *chip)
                : 0;
 }
 
+/* An unknown chip would fail in the compiler, kernel after kernel, with a message that does not
+ * name the choices. */
 static gram_status check_chip(gram_context *g, const struct cuda_compiler *compiler,
                               const char *chip)
 {
@@ -527,6 +543,7 @@ static gram_status chips_here(gram_context *g, const struct cuda_compiler *compi
     return GRAM_OK;
 }
 
+/* The message of a thread that failed becomes that of the call. */
 static gram_status warm_chips(gram_context *g, struct work *work, const char *const *chips,
                               int count)
 {
@@ -539,6 +556,7 @@ static gram_status warm_chips(gram_context *g, struct work *work, const char *co
     return work->status;
 }
 
+/* All that can be refused is refused before the first kernel is compiled, which takes long. */
 gram_status cuda_warm(gram_context *g, const struct gram_cdist_op *op,
                       const gram_warm_options *options)
 {

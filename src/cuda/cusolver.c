@@ -1,6 +1,9 @@
 /*
  * cusolver.c - opens cuSOLVER and cusolverMg, makes the handles of a context and of a group
  *
+ * Functions that older versions of cuSOLVER lack are optional ('?'): whoever wants one finds NULL,
+ * and says which version has it.  Handles belong to a context, because each is bound to one stream.
+ *
  * SPDX-License-Identifier: MIT
  */
 #include "cusolver.h"
@@ -35,6 +38,7 @@ static const struct cuda_symbol symbols[] = {
     {                                NULL,                      0},
 };
 
+/* Noted once for the process, and never changed afterwards: contexts point to it. */
 static struct cuda_cusolver functions;
 static struct cuda_opened opened = {
     .name = "cuSOLVER",
@@ -45,6 +49,7 @@ static struct cuda_opened opened = {
     .bytes = sizeof functions,
 };
 
+/* cuSOLVER has codes of its own for errors, and no texts for them. */
 gram_status gram_cuda_solver_check(gram_context *g, int status, const char *what)
 {
     if (status == CUSOLVER_SUCCESS)
@@ -98,6 +103,7 @@ gram_status gram_cuda_solver(gram_context *g, struct cuda_solver **out)
     return status;
 }
 
+/* The memory of the host goes last, after the handle that uses it. */
 void gram_cuda_solver_close(gram_context *g, struct cuda_device *device)
 {
     struct cuda_solver *solver = device->solver;
@@ -119,6 +125,7 @@ void gram_cuda_solver_close(gram_context *g, struct cuda_device *device)
     device->solver = NULL;
 }
 
+/* Calls on the stream use the block one after the other, so that one serves them all. */
 gram_status gram_cuda_solver_host(gram_context *g, struct cuda_solver *solver, size_t bytes,
                                   void **out)
 {
@@ -157,6 +164,7 @@ static const struct cuda_symbol mg_symbols[] = {
     {                         NULL,                     0},
 };
 
+/* The same for cusolverMg, which few processes need: it is opened apart. */
 static struct cuda_cusolver_mg mg_functions;
 static struct cuda_opened mg_opened = {
     .name = "cusolverMg",
@@ -167,6 +175,7 @@ static struct cuda_opened mg_opened = {
     .bytes = sizeof mg_functions,
 };
 
+/* It is said before cusolverMg is called, whose own error would not name the devices. */
 static gram_status not_reached(gram_context *g, const struct cuda_device *from,
                                const struct cuda_device *to)
 {
@@ -280,6 +289,7 @@ gram_status gram_cuda_multi(gram_context *const *contexts, int count, struct cud
     return status;
 }
 
+/* cusolverMg makes other devices current while it frees what it has on them. */
 void gram_cuda_multi_close(gram_context *g, struct cuda_device *device)
 {
     struct cuda_multi *multi = device->multi;

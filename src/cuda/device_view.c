@@ -13,6 +13,7 @@ _Static_assert((int)DEVICE_DIMS == (int)GRAM_MAX_DIMS && DEVICE_F32 == (int)GRAM
                "device_params.h repeats numbers of gram.h");
 // NOLINTEND(misc-redundant-expression)
 
+/* All strides are copied, also those beyond the dimensions of the batch, which no kernel reads. */
 struct device_view cuda_device_view(const struct gram_view *v)
 {
     struct device_view side = {
@@ -23,6 +24,7 @@ struct device_view cuda_device_view(const struct gram_view *v)
     return side;
 }
 
+/* Kernels know by the address whether an output is wanted. */
 struct device_view cuda_given_view(const struct gram_view *v, bool given)
 {
     struct device_view side = cuda_device_view(v);
@@ -32,6 +34,7 @@ struct device_view cuda_given_view(const struct gram_view *v, bool given)
     return side;
 }
 
+/* A number that is a tensor is read on the device: the host would have to wait for it. */
 struct device_number cuda_device_number(const struct gram_hyper *h)
 {
     struct device_number number = {
@@ -62,6 +65,8 @@ bool cuda_is_shared(const struct gram_batch *batch, const struct gram_view *v)
     return true;
 }
 
+/* Dimensions stay where they are, with 1 in place of those along which the matrix does not change,
+ * so that the strides of the result fit the batch of the call. */
 struct gram_batch cuda_distinct_batch(const struct gram_batch *batch, const struct gram_view *v)
 {
     struct gram_batch own = *batch;

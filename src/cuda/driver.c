@@ -5,6 +5,9 @@
  * environment says.  Opening one twice at a time gives the same, so no lock is held
  * meanwhile, only where it is noted what was found.
  *
+ * Nothing of CUDA is linked: a library that is built with it also runs where there is no GPU, and
+ * says then what is missing.
+ *
  * SPDX-License-Identifier: MIT
  */
 #include "driver.h"
@@ -116,6 +119,8 @@ static void open_now(const gram_context *g, const struct cuda_opened *l, struct 
         found->has = true;
 }
 
+/* Opening a library takes long, so no lock is held meanwhile.  What was found is noted once, and a
+ * failure as well: a library that is missing will not appear later. */
 gram_status gram_cuda_open(gram_context *g, struct cuda_opened *l)
 {
     struct found found;
@@ -259,6 +264,8 @@ static bool open_driver(const gram_context *g, struct opened_driver *d)
     return false;
 }
 
+/* The driver is begun once for the process.  A child after fork() inherits the note but not the
+ * driver, and is told so. */
 const struct cuda_driver *gram_cuda_driver(const gram_context *g, const char **why)
 {
     struct opened_driver *d = &process.driver, found;
@@ -341,6 +348,7 @@ static int arch_of(const struct cuda_driver *driver, CUdevice device)
            attribute(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 }
 
+/* A device that the driver does not know counts as none. */
 int gram_cuda_arch(const struct cuda_driver *driver, int index)
 {
     CUdevice device;
@@ -348,6 +356,7 @@ int gram_cuda_arch(const struct cuda_driver *driver, int index)
     return driver->device_get(&device, index) == CUDA_SUCCESS ? arch_of(driver, device) : 0;
 }
 
+/* Without a compiler no kernel can be made, so that a GPU alone is not a device of ours. */
 int gram_cuda_count(const gram_context *g)
 {
     const char *why;
@@ -391,6 +400,8 @@ static bool is_fault(CUresult result)
     return false;
 }
 
+/* After a fault every later call fails too, so what failed is kept in the context beside the
+ * message of the call. */
 gram_status gram_cuda_check(gram_context *g, const struct cuda_driver *driver, CUresult result,
                             const char *what)
 {
@@ -412,6 +423,7 @@ gram_status gram_cuda_check(gram_context *g, const struct cuda_driver *driver, C
         (int)result, name ? name : "unknown", text ? text : "no description");
 }
 
+/* What kernels and plans depend on is asked once, here: later calls need no query of the driver. */
 gram_status gram_cuda_device_open(gram_context *g, struct cuda_device *device)
 {
     int index = g->options.device.index, count = 0;
@@ -447,6 +459,7 @@ gram_status gram_cuda_device_open(gram_context *g, struct cuda_device *device)
     return GRAM_OK;
 }
 
+/* The primary context lives on while others use it; releasing only counts it down. */
 void gram_cuda_device_close(struct cuda_device *device)
 {
     CUdevice id;
@@ -466,6 +479,7 @@ bool gram_cuda_enter(const struct cuda_device *device)
     return device->driver->context_push(device->context) == CUDA_SUCCESS;
 }
 
+/* A context that the caller had made current stays so. */
 void gram_cuda_leave(const struct cuda_device *device, bool entered)
 {
     CUcontext popped;
@@ -474,6 +488,7 @@ void gram_cuda_leave(const struct cuda_device *device, bool entered)
         (void)device->driver->context_pop(&popped);
 }
 
+/* Where a graph is captured nothing may wait, and scratch must outlive the graph. */
 gram_status gram_cuda_capturing(gram_context *g, bool *capturing)
 {
     const struct cuda_device *device = g->device;

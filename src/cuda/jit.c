@@ -1,6 +1,10 @@
 /*
  * jit.c - from a request to code: the key, the cache, else the compiler
  *
+ * A kernel is compiled for the chip of its device, from sources that the library contains.  What is
+ * made goes to a cache on disk, whose key has everything that the code depends on, so that a change
+ * of the library, the compiler or the chip needs no cleaning up.
+ *
  * SPDX-License-Identifier: MIT
  */
 #include "jit.h"
@@ -116,6 +120,8 @@ static void name_sources(const struct jit_request *request, char *name, size_t b
     snprintf(name, bytes, "%016llx%s%s", hash, own->name ? "." : "", text);
 }
 
+/* A compiler that is older than the GPU makes text (PTX) for the newest chip that it knows, and the
+ * driver compiles that for the GPU. */
 void gram_jit_chip(const struct cuda_compiler *compiler, int arch, char *chip, size_t size)
 {
     int archs[MOST_ARCHS], count = 0, newest = 0;
@@ -131,6 +137,7 @@ void gram_jit_chip(const struct cuda_compiler *compiler, int arch, char *chip, s
              known || !newest ? arch : newest);
 }
 
+/* The instructions of sm_90a are in no other chip, so a kernel that uses them says so. */
 void gram_jit_chip_for(const struct jit_request *request, const char *chip, char *out, size_t size)
 {
     snprintf(out, size, "%s%s", chip, request->chip_alone ? "a" : "");
@@ -142,6 +149,8 @@ static const char *extra_options(const gram_context *g)
     return g->debug_jit ? " --device-debug" : "";
 }
 
+/* Whatever can change the code is in the key, so that an entry never has to be checked: file, chip,
+ * compiler, options and sources. */
 void gram_jit_key(const gram_context *g, const struct cuda_compiler *compiler,
                   const struct jit_request *request, const char *chip, char key[JIT_KEY_BYTES])
 {
@@ -154,6 +163,7 @@ void gram_jit_key(const gram_context *g, const struct cuda_compiler *compiler,
              chip, major, minor, request->defines, extra_options(g), sources);
 }
 
+/* The key is taken apart in place, for a listing of the cache. */
 bool gram_jit_entry_of_key(char *key, gram_cache_entry *entry)
 {
     const char **const parts[] = {NULL, &entry->kernel, &entry->chip, &entry->compiler};
@@ -230,6 +240,7 @@ static gram_status compile_failed(gram_context *g, const struct cuda_compiler *c
     return status;
 }
 
+/* Machine code for a chip that the compiler knows, else text for the driver. */
 static gram_status take_code(gram_context *g, const struct cuda_compiler *compiler,
                              nvrtcProgram program, bool machine_code, struct jit_code *out)
 {
@@ -258,6 +269,8 @@ static bool is_header(const char *name)
     return name[strlen(name) - 1] == 'h';
 }
 
+/* All headers are handed over: NVRTC takes from them what the kernel includes, and reads no
+ * files. */
 gram_status gram_jit_compile(gram_context *g, const struct cuda_compiler *compiler,
                              const struct jit_request *request, const char *chip,
                              struct jit_code *out)
@@ -307,6 +320,8 @@ gram_status gram_jit_compile(gram_context *g, const struct cuda_compiler *compil
 
 /* ---- Code ------------------------------------------------------------------------------------ */
 
+/* From the cache, or made and put there.  That an entry cannot be kept is no failure: the kernel is
+ * there. */
 gram_status gram_jit_code(gram_context *g, const struct cuda_device *device,
                           const struct jit_request *request, struct jit_code *code)
 {

@@ -27,6 +27,7 @@ enum {
     TYPE_COUNT = sizeof types / sizeof *types
 };
 
+/* Halves are stored as such but computed in f32, so their kernels are those of float. */
 int64_t cuda_type(gram_dtype dtype)
 {
     static const int of[] = {[GRAM_F32] = 0, [GRAM_F16] = 0, [GRAM_BF16] = 0,
@@ -54,6 +55,7 @@ void cuda_option(struct cuda_variant *v, const char *name, int64_t value)
     v->option[v->count++] = (struct cuda_option){name, value};
 }
 
+/* Types have the lowest numbers there are, which no other option of a kernel has. */
 static bool is_type(int64_t value)
 {
     return value < TYPES + TYPE_COUNT;
@@ -84,6 +86,8 @@ static void write_options(const struct cuda_variant *v, char text[CUDA_TEXT_BYTE
     }
 }
 
+/* The text is what the compiler and the cache on disk see; the table of a context compares
+ * numbers. */
 struct jit_request cuda_variant_request(const struct cuda_variant *v, char text[CUDA_TEXT_BYTES])
 {
     write_options(v, text);
@@ -95,6 +99,7 @@ struct jit_request cuda_variant_request(const struct cuda_variant *v, char text[
 
 /* ---- The process's kernels ------------------------------------------------------------------- */
 
+/* A kernel of the process. Its name has all that tells it from others, but for the chip. */
 struct cuda_loaded {
     struct cuda_loaded *next;
     int chip;
@@ -116,6 +121,8 @@ static int chip_of(const struct cuda_device *device)
     return device->index * 1024 + device->arch;
 }
 
+/* The text of an expression is a part of the identity of its kernel, since two expressions have the
+ * same file and the same options. */
 static const char *own_text(const struct jit_request *request)
 {
     return request->own.name ? request->own.text : "";
@@ -137,6 +144,8 @@ static bool is_named(const char *name, const struct jit_request *request)
     return true;
 }
 
+/* The list is searched only where a context launches a variant for the first time, so it needs no
+ * order. */
 static struct cuda_loaded *find_loaded(int chip, bool debug, const struct jit_request *request)
 {
     for (struct cuda_loaded *k = process.first; k; k = k->next)
@@ -145,6 +154,8 @@ static struct cuda_loaded *find_loaded(int chip, bool debug, const struct jit_re
     return NULL;
 }
 
+/* The entry is added before its kernel is made: other threads that want the same kernel find it,
+ * and wait until it is ready. */
 static struct cuda_loaded *add_loaded(int chip, bool debug, const struct jit_request *request)
 {
     const size_t bytes = strlen(request->file) + strlen(request->kernel) +
@@ -162,6 +173,8 @@ static struct cuda_loaded *add_loaded(int chip, bool debug, const struct jit_req
     return k;
 }
 
+/* An entry whose kernel could not be made goes, so that the next launch tries again, and says what
+ * is wrong in its own context. */
 static void drop_loaded(struct cuda_loaded *gone)
 {
     struct cuda_loaded **at = &process.first;
@@ -172,6 +185,7 @@ static void drop_loaded(struct cuda_loaded *gone)
     free(gone);
 }
 
+/* It is for the log alone, so a driver that does not answer is no failure. */
 static int attribute(const struct cuda_device *device, CUfunction function,
                      CUfunction_attribute which)
 {
@@ -206,6 +220,7 @@ static gram_status load_code(gram_context *g, const struct cuda_device *device,
     return GRAM_OK;
 }
 
+/* The code is needed only until the driver has loaded it. */
 static gram_status make_function(gram_context *g, const struct cuda_device *device,
                                  const struct jit_request *request, CUfunction *function)
 {
@@ -287,21 +302,26 @@ struct place {
     size_t code_bytes;
 };
 
+/* Options and identity are one allocation, since both are compared together. */
 static size_t owned_bytes(const struct place *p)
 {
     return (size_t)p->count * sizeof *p->option + p->code_bytes;
 }
 
+/* An open table, at most three quarters full.  Entries are never removed, so a search ends at the
+ * first free place. */
 struct cuda_kernel_table {
     size_t places, used; /* places: a power of two */
     struct place *place;
 };
 
+/* A sum alone would be the same for two options with their values exchanged. */
 static uint64_t turn(uint64_t h)
 {
     return h << 7 | h >> 57;
 }
 
+/* Only values enter, since variants of one kernel have the same names. */
 static uint64_t hash_of(const struct cuda_variant *v)
 {
     uint64_t h = (uintptr_t)v->kernel, word;
@@ -403,6 +423,7 @@ static void remember(gram_context *g, struct cuda_device *device, const struct c
     t->used++;
 }
 
+/* Functions belong to the process, and other contexts may be launching them. */
 void cuda_forget_kernels(gram_context *g, struct cuda_device *device)
 {
     struct cuda_kernel_table *t = device->kernels;
@@ -433,6 +454,8 @@ static gram_status request_of(gram_context *g, const struct cuda_variant *v,
     return GRAM_OK;
 }
 
+/* The text of an expression is written only here: launches that find their variant in a table
+ * compare identities. */
 static gram_status load_variant(gram_context *g, const struct cuda_device *device,
                                 const struct cuda_variant *v, struct cuda_loaded **out)
 {
@@ -446,6 +469,8 @@ static gram_status load_variant(gram_context *g, const struct cuda_device *devic
     return status;
 }
 
+/* The first launch of a variant in this context.  It may take locks, wait for a compiler, or fail:
+ * what it finds is remembered for all later ones. */
 static gram_status find_in_process(gram_context *g, const struct cuda_variant *v, uint64_t hash,
                                    size_t shared, CUfunction *out)
 {
@@ -488,11 +513,13 @@ bool cuda_is_loaded(const gram_context *g, const struct cuda_variant *v)
 
 /* ---- Launches -------------------------------------------------------------------------------- */
 
+/* Sizes that a launcher leaves at 0 are those of dimensions that it does not use. */
 static unsigned at_least_one(int64_t number)
 {
     return number > 0 ? (unsigned)number : 1;
 }
 
+/* An early launch needs the call of the driver that takes attributes. */
 gram_status cuda_launch_function(gram_context *g, CUfunction function, const struct cuda_grid *grid,
                                  void *const *arguments)
 {
@@ -523,6 +550,7 @@ gram_status cuda_launch_function(gram_context *g, CUfunction function, const str
         "cuLaunchKernel");
 }
 
+/* A plan that keeps its function does not look into the table at all. */
 gram_status cuda_launch(gram_context *g, const struct cuda_variant *v, const struct cuda_grid *grid,
                         void *const *arguments)
 {
@@ -560,6 +588,8 @@ struct job {
     const struct cuda_variant *variant;
 };
 
+/* A failure is of no consequence here: the launch itself makes the kernel again, and reports why it
+ * cannot. */
 static void *load_one(void *arg)
 {
     struct job *job = arg;

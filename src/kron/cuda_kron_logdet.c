@@ -11,6 +11,8 @@
 
 static const struct cuda_kernel finish = {"kron_logdet.cu", "kron_logdet_finish"};
 
+/* Its factors are laid out as those of a solve are, so that both share the helpers of
+ * cuda_kron_solve.h. */
 struct logdet_job {
     const struct gram_kron_number_op *op;
     struct cuda_kron_factors f;
@@ -107,6 +109,7 @@ static gram_status run_parts(gram_context *g, const struct logdet_job *job,
     return status;
 }
 
+/* A product without factors is the number 1, which the last kernel writes too. */
 static gram_status run(gram_context *g, struct logdet_job *job)
 {
     const struct gram_kron_number_op *op = job->op;

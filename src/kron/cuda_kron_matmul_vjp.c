@@ -75,6 +75,8 @@ static struct gram_kron_matmul_op step_of(const struct cuda_kron_chain *c, int i
     return op;
 }
 
+/* The last step writes the gradient of x in its place where that is dense, which saves a copy of
+ * all rows.  The others alternate between two buffers. */
 void cuda_kron_vjp_aim(struct cuda_kron_chain *c, int i)
 {
     const struct cuda_kron_vjp_plan *plan = c->plan;
@@ -231,12 +233,15 @@ static void join(const struct cuda_device *device, struct cuda_kron_vjp_plan *pl
     plan->steps = plan->op->want_x ? plan->joins : plan->last > 0 ? plan->last : 0;
 }
 
-/* The elements of a row of left[i], and of right[i], where i may be joins. */
+/* The elements of a row of left[i], and of right[i], where i may be joins.  They are counted in
+ * double, since they may exceed 64 bits: a plan of such sizes is refused at its end, and not at
+ * every step. */
 static double left_elements(const struct cuda_kron_vjp_plan *plan, int i)
 {
     return (double)plan->join[i].per_row * (double)plan->join[i].p;
 }
 
+/* The same for the chain of grad, which ends with rows as long as those of x. */
 static double right_elements(const struct cuda_kron_vjp_plan *plan, int i)
 {
     return i < plan->joins ? (double)plan->join[i].per_row * (double)plan->join[i].q
@@ -604,6 +609,7 @@ static gram_status fill_zero(gram_context *g, const struct gram_batch *batch,
     return cuda_launch_plain(g, &store, v->dtype, blocks_for(elements), KRON_VJP_THREADS, &p);
 }
 
+/* All wanted gradients. Kernels write them, because they may have any strides. */
 static gram_status fill_zeros(gram_context *g, const struct gram_kron_matmul_vjp_op *op)
 {
     for (int i = 0; i < op->count; i++)

@@ -44,6 +44,8 @@ struct solve_job {
 
 /* ---- Factors -------------------------------------------------------------------------------- */
 
+/* A factor that does not change along a dimension of the batch is factorised once for all of it, so
+ * each factor has a batch of its own. */
 void cuda_kron_factors_open(struct cuda_kron_factors *s, const struct gram_batch *batch,
                             const struct gram_view *views, int count, int64_t order)
 {
@@ -61,11 +63,14 @@ void cuda_kron_factors_open(struct cuda_kron_factors *s, const struct gram_batch
     s->bytes = 2 * s->codes_bytes;
 }
 
+/* While the scratch is only measured there is no memory yet.  The descriptions of inner operations
+ * are made all the same, and need an address that is not NULL: that of a tensor of the caller. */
 void *cuda_kron_at(const struct cuda_kron_factors *s, size_t at, void *otherwise)
 {
     return s->memory ? s->memory + at : otherwise;
 }
 
+/* Codes lie apart from the info of the call, because one factorisation may serve many items. */
 struct gram_view cuda_kron_code(const struct cuda_kron_factors *s, int i)
 {
     const struct cuda_kron_factor *f = &s->factor[i];
@@ -74,6 +79,8 @@ struct gram_view cuda_kron_code(const struct cuda_kron_factors *s, int i)
                            &f->distinct, 1, 1);
 }
 
+/* Kernels find out from the strides of a code, which are 0 where the factor does not change, which
+ * factorisation an item uses. */
 void cuda_kron_factors_params(const struct cuda_kron_factors *s, struct kron_solve_params *p)
 {
     *p = (struct kron_solve_params){.items = s->batch->count,
@@ -89,6 +96,8 @@ void cuda_kron_factors_params(const struct cuda_kron_factors *s, struct kron_sol
     }
 }
 
+/* Each factor has a scan of its own, since their orders and batches differ.  Factorisations may
+ * spread a number that is not finite over x without a word in info. */
 gram_status cuda_kron_check_finite(gram_context *g, const struct cuda_kron_factors *s, int triangle)
 {
     const struct cuda_device *device = g->device;
@@ -186,6 +195,7 @@ static bool is_small(const struct cuda_device *device, const struct gram_kron_so
     return true;
 }
 
+/* Nothing moves: the view is described the other way. */
 static struct gram_view transposed(const struct gram_view *v)
 {
     struct gram_view t = *v;
@@ -322,6 +332,7 @@ static struct gram_view vectors_of(const struct solve_job *job, int i)
                            &f->distinct, f->view->rows, f->view->rows);
 }
 
+/* They lie behind the eigenvectors, one row for each item in which the factor differs. */
 static struct gram_view values_of(const struct solve_job *job, int i)
 {
     const struct cuda_kron_factor *f = &job->f.factor[i];
@@ -397,6 +408,8 @@ static struct gram_solve_op system_of(const struct solve_job *job, int i, size_t
     return p;
 }
 
+/* One call solves for all other indices at once, since the dimension of the factor lies as columns
+ * without gaps. */
 static gram_status solve(gram_context *g, const struct solve_job *job,
                          const struct gram_solve_op *system)
 {
@@ -586,6 +599,8 @@ static gram_status run_parts(gram_context *g, const struct solve_job *job,
     return status;
 }
 
+/* The last launch tells the verdict on every item to info, and sets x to NaN where a factor failed:
+ * only the device knows which. */
 static gram_status run(gram_context *g, struct solve_job *job)
 {
     const struct gram_kron_solve_op *op = job->op;
@@ -609,6 +624,7 @@ static gram_status run(gram_context *g, struct solve_job *job)
 
 /* ---- Entry points --------------------------------------------------------------------------- */
 
+/* Such a call has neither unknowns nor anything that could fail. */
 static bool is_empty(const struct gram_kron_solve_op *op)
 {
     return op->batch.count == 0 || op->b.rows == 0 || op->b.cols == 0;

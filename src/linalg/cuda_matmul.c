@@ -14,6 +14,8 @@ struct cuda_matmul_side cuda_matmul_side_of(const struct gram_view *v)
     return s;
 }
 
+/* Items of a run lie evenly, so the stride of the last dimension is that from each of them to the
+ * next. */
 static int64_t last_stride(const struct gram_view *v, const struct gram_batch *batch)
 {
     return batch->ndim > 0 ? v->batch_stride[batch->ndim - 1] : 0;
@@ -50,6 +52,7 @@ gram_status cuda_matmul_pack(gram_context *g, const struct cuda_matmul_side *s,
     return s->pack ? cuda_move(g, dense.dtype, batch, &params) : GRAM_OK;
 }
 
+/* A dimension of 1 would end a run for no reason. */
 void cuda_matmul_squeeze(struct gram_batch *batch, int64_t *const *strides, int count)
 {
     int kept = 0;
@@ -65,6 +68,7 @@ void cuda_matmul_squeeze(struct gram_batch *batch, int64_t *const *strides, int 
     batch->ndim = kept;
 }
 
+/* The dimensions from d on can be counted as one. */
 bool cuda_matmul_even(const struct gram_batch *batch, const int64_t *stride, int d)
 {
     for (int i = d; i + 1 < batch->ndim; i++)

@@ -28,6 +28,7 @@ struct matmul_job {
     struct cuda_blas *blas;
 };
 
+/* True if items lie evenly from dimension d on, in every operand that is used where it lies. */
 static bool is_even(const struct matmul_job *job, int d)
 {
     const struct gram_matmul_batched_op *op = &job->op;
@@ -37,6 +38,8 @@ static bool is_even(const struct matmul_job *job, int d)
            (job->combine || cuda_matmul_even(&op->batch, op->out.batch_stride, d));
 }
 
+/* Each run is a call of cuBLAS.  Where there would be many short ones, packing everything costs
+ * less than launching them. */
 static void choose_runs(struct matmul_job *job)
 {
     const struct gram_batch *batch = &job->op.batch;
@@ -53,6 +56,7 @@ static void choose_runs(struct matmul_job *job)
     job->run = batch->count;
 }
 
+/* Copies are made of a chunk of a run at a time, so that scratch does not grow with the batch. */
 static gram_status lay_out(gram_context *g, struct matmul_job *job)
 {
     const size_t out =
@@ -83,6 +87,8 @@ static bool fits(const struct gram_view *v)
            !__builtin_mul_overflow(v->rows, v->cols, &count) && count < INT64_MAX / 64;
 }
 
+/* cuBLAS counts sizes in 32 bits, and reads numbers from the host alone: both decide here what goes
+ * to it directly. */
 static gram_status make_job(gram_context *g, const struct gram_matmul_batched_op *op,
                             struct matmul_job *job)
 {
@@ -136,6 +142,7 @@ static gram_status finish(gram_context *g, const struct matmul_job *job, char *f
     return cuda_move(g, op->out.dtype, &op->batch, &params);
 }
 
+/* One call of cuBLAS, in which a and b are exchanged since it sees transposes. */
 static gram_status multiply(gram_context *g, const struct matmul_job *job, int64_t first,
                             int64_t count, char *product)
 {

@@ -380,6 +380,7 @@ struct weights {
     double a, b, out; /* out: with c */
 };
 
+/* Pieces of the host count twice: one is in use while the next one is on its way. */
 static struct weights weigh(const struct cuda_chunks *c)
 {
     const struct gram_matmul_batched_op *op = &c->op;

@@ -105,11 +105,13 @@ struct power_job {
 
 static const double most_newton_condition = 0x1p24; /* of AUTO's Newton */
 
+/* On these chips f64 is at least half as fast as f32, on most others 1/32 or 1/64 of it. */
 static bool has_f64_tensor_cores(int arch)
 {
     return arch == 80 || arch == 90 || arch == 100;
 }
 
+/* Eigenvectors are always taken in f64, since those of f32 would lose small eigenvalues. */
 static void choose_precision(const struct cuda_device *device, struct power_job *job)
 {
     gram_power_precision precision = job->op->precision;
@@ -149,6 +151,7 @@ static gram_power_method choose_method(const gram_context *g, const struct gram_
     return GRAM_POWER_EIGH;
 }
 
+/* Shampoo has to know it beforehand, to judge whether a root still fits. */
 double cuda_matrix_power_least_ridge(const gram_context *g, const struct gram_matrix_power_op *op)
 {
     struct power_job job = {.op = op, .eigh = choose_method(g, op) == GRAM_POWER_EIGH};
@@ -168,6 +171,7 @@ static gram_status launch_pass(gram_context *g, struct power_job *job,
                              &job->params);
 }
 
+/* A block for each item, for kernels that work on a few numbers of it. */
 static gram_status launch_items(gram_context *g, struct power_job *job,
                                 const struct cuda_kernel *kernel, unsigned threads)
 {
@@ -182,6 +186,7 @@ static gram_status for_threads(gram_context *g, struct power_job *job,
                              POWER_THREADS, &job->params);
 }
 
+/* Brings A' to scratch, as matrix_power_load.cu describes it. */
 static gram_status load(gram_context *g, struct power_job *job, char *to)
 {
     job->params.to = to;
@@ -210,6 +215,8 @@ static gram_status multiply(gram_context *g, const struct power_job *job, const 
     return gram_cuda_gemm(g, job->blas, &gemm);
 }
 
+/* Each number becomes a sum of two that TF32 holds, so that three products are nearly those of
+ * f32. */
 static gram_status split(gram_context *g, struct power_job *job, const char *from,
                          char *const to[2])
 {
@@ -275,6 +282,7 @@ static gram_status multiply_symmetric(gram_context *g, struct power_job *job, co
     return launch_pass(g, job, &matrix_power_mirror);
 }
 
+/* a times its own transpose: so X is made of the eigenvectors, scaled. */
 static gram_status multiply_square(gram_context *g, struct power_job *job, const char *a, char *c)
 {
     return multiply(g, job, (const char *[]){a, a}, true, 0, c);
@@ -359,6 +367,7 @@ static gram_status polynomial(struct gram_power_run *r, int step, const char *fr
     return decide(job, POWER_AFTER_STEP);
 }
 
+/* Estimates after the iteration are products of full accuracy again. */
 static gram_status end(struct gram_power_run *r)
 {
     struct power_job *job = job_of(r);
@@ -490,6 +499,7 @@ static gram_status lay_out(gram_context *g, struct power_job *job)
     return gram_layout_open(g, &l);
 }
 
+/* The chunk is bounded by memory, and for eigenvectors by what cuSOLVER can count. */
 static gram_status make_job(gram_context *g, const struct gram_matrix_power_op *op,
                             struct power_job *job)
 {
@@ -535,6 +545,7 @@ static void choose_blocks(const struct cuda_device *device, struct power_job *jo
     p->parts = gram_least(POWER_PARTS, gram_least(fill, most));
 }
 
+/* What the kernels need to know of the call is the same for all chunks. */
 static void fill_params(const struct cuda_device *device, struct power_job *job)
 {
     const struct gram_matrix_power_op *op = job->op;
@@ -601,6 +612,7 @@ static gram_status run_chunk(gram_context *g, struct power_job *job)
     return launch_pass(g, job, &matrix_power_store);
 }
 
+/* Libraries are opened only where there is something to compute with them. */
 static gram_status run(gram_context *g, const struct gram_matrix_power_op *op)
 {
     struct power_job job;

@@ -31,6 +31,8 @@ enum {
 
 /* ---- Launches -------------------------------------------------------------------------------- */
 
+/* The most that a block may have, by the table of compute capabilities in the CUDA programming
+ * guide. */
 size_t cuda_solve_most_shared(int arch)
 {
     size_t kib = arch == 80 || arch == 87 ? 163 : arch >= 90 && arch < 120 ? 227 : 99;
@@ -38,6 +40,7 @@ size_t cuda_solve_most_shared(int arch)
     return kib << 10;
 }
 
+/* Kernels of solve_large.cu are compiled one at a time, since a call needs few of them. */
 void cuda_solve_variant(int kernel, bool lu, gram_dtype dtype, struct cuda_variant *v)
 {
     static const struct cuda_kernel kernels[] = {
@@ -67,6 +70,7 @@ static bool fits(const struct cuda_device *device, const struct cuda_solve_plan 
     return matrix_bytes(plan) + SOLVE_SMALL_REST(n, gram_dtype_size(plan->op->a.dtype)) <= most;
 }
 
+/* The bytes of dynamic shared memory; a matrix that does not fit lies in scratch. */
 static size_t small_bytes(const struct cuda_device *device, const struct cuda_solve_plan *plan)
 {
     const size_t n = (size_t)plan->op->a.rows;
@@ -103,6 +107,7 @@ static bool is_small(const gram_context *g, const struct cuda_solve_plan *plan)
            (plan->own.count >= FEW && n <= MOST_IN_SCRATCH && fits(device, plan));
 }
 
+/* A grid has at least one block. */
 static unsigned at_most(int64_t count, int64_t most)
 {
     return (unsigned)(count < 1 ? 1 : count < most ? count : most);
@@ -179,11 +184,14 @@ struct large {
     size_t work_bytes, host_bytes; /* of these */
 };
 
+/* The factor that is asked for is made in its own place, and else over a copy. */
 static const struct gram_view *kept_view(const struct gram_solve_op *op)
 {
     return op->has_factor ? &op->factor : &op->a;
 }
 
+/* cuSOLVER works in place and needs a unit stride: what the caller wants to keep, or what has none,
+ * is copied. */
 static bool needs_matrix(const struct gram_solve_op *op)
 {
     return (!op->has_factor && !op->factored) || !gram_solve_layout(kept_view(op)).direct;
@@ -426,6 +434,7 @@ static gram_status solve_large(gram_context *g, const struct cuda_solve_plan *pl
 
 /* ---- Entry points ---------------------------------------------------------------------------- */
 
+/* The batch taken apart: matrices that differ, and right-hand sides that share one. */
 static void make_plan(const struct gram_solve_op *op, bool lu, struct cuda_solve_plan *plan)
 {
     *plan = (struct cuda_solve_plan){.op = op, .lu = lu};

@@ -71,6 +71,7 @@ struct option_job {
     size_t work_bytes, host_bytes; /* of these */
 };
 
+/* True if the call wants what a plain solve does not have: an estimate, a ladder, or refinement. */
 static bool is_asked_for(const struct gram_solve_op *op)
 {
     return op->has_rcond || op->jitters || op->has_jittered || op->refine;
@@ -155,6 +156,7 @@ static void lay_out(struct option_job *job, int64_t count, struct gram_layout *l
     gram_take(l, &job->work, job->work_bytes);
 }
 
+/* Asks cuSOLVER for the bytes of its first factorisation, which is in f32 where x is refined. */
 static gram_status library_bytes(gram_context *g, struct option_job *job)
 {
     const int64_t n = job->op->a.rows;
@@ -211,12 +213,15 @@ static gram_status launch(gram_context *g, struct option_job *job, const struct 
     return cuda_launch_plain(g, kernel, dtype, blocks, SOLVE_THREADS, &job->params);
 }
 
+/* A pass over all matrices of the chunk: each of them has params.parts blocks. */
 static gram_status pass(gram_context *g, struct option_job *job, const struct cuda_kernel *kernel,
                         gram_dtype dtype)
 {
     return launch(g, job, kernel, dtype, job->params.count * job->params.parts);
 }
 
+/* Runs a decision on the device, a thread for each item.  It sets params.go, by which all later
+ * launches know the items that still need them, so that the host never has to ask. */
 static gram_status decide(gram_context *g, struct option_job *job, int what)
 {
     job->params.what = what;
@@ -225,6 +230,8 @@ static gram_status decide(gram_context *g, struct option_job *job, int what)
 
 /* ---- Factors --------------------------------------------------------------------------------- */
 
+/* Matrices in scratch are of the dtype of a, also while they hold a factor in f32: then a part of
+ * their memory is unused. */
 static size_t item_bytes(const struct option_job *job)
 {
     const size_t n = (size_t)job->params.n;
@@ -319,6 +326,8 @@ static gram_status by_library(gram_context *g, struct option_job *job, gram_dtyp
     return launch(g, job, &solve_verdict, dtype, job->params.count);
 }
 
+/* The factors of the items in params.go, in place of params.lifted.  LU has the permutation that
+ * its exchanges amount to as well, since a solve of many columns applies that at once. */
 static gram_status factorise(gram_context *g, struct option_job *job, gram_dtype dtype,
                              bool library)
 {
@@ -371,6 +380,8 @@ static gram_status sweep(gram_context *g, struct option_job *job, const struct o
     return cuda_launch_plain(g, &solve_sweep, c->dtype, blocks, SOLVE_THREADS, &p);
 }
 
+/* Brings the rows of the columns into the order of the factor, or back.  It goes through
+ * job->other, because a permutation in place would need cycles. */
 static gram_status permute(gram_context *g, struct option_job *job, const struct option_columns *c)
 {
     struct solve_permute_params p = {
@@ -390,6 +401,8 @@ static gram_status permute(gram_context *g, struct option_job *job, const struct
                              SOLVE_THREADS, &p);
 }
 
+/* Columns times the inverse of A, or of its transpose, by the factor that the items have at
+ * present.  For Cholesky the two are the same. */
 static gram_status apply_factor(gram_context *g, struct option_job *job,
                                 const struct option_columns *c)
 {
@@ -412,6 +425,7 @@ static gram_status apply_factor(gram_context *g, struct option_job *job,
 
 /* ---- Condition ------------------------------------------------------------------------------- */
 
+/* One step of the estimate, between two solves. */
 static gram_status estimate(gram_context *g, struct option_job *job, gram_dtype dtype, int what)
 {
     job->params.what = what;
@@ -451,6 +465,7 @@ static gram_status estimate_condition(gram_context *g, struct option_job *job, g
 
 /* ---- Refinement ------------------------------------------------------------------------------ */
 
+/* A launch with a block for each column that is refined. */
 static gram_status columns(gram_context *g, struct option_job *job,
                            const struct cuda_kernel *kernel, int what)
 {
@@ -458,12 +473,15 @@ static gram_status columns(gram_context *g, struct option_job *job,
     return launch(g, job, kernel, GRAM_F64, job->params.count * job->params.width);
 }
 
+/* Finds out which items still have columns in this mode: all others skip the launches that
+ * follow. */
 static gram_status count_columns(gram_context *g, struct option_job *job, int mode)
 {
     job->params.mode = mode;
     return decide(g, job, SOLVE_COUNT);
 }
 
+/* The corrections times the inverse of A, by the factor in f32: what makes refinement cheap. */
 static gram_status apply_low(gram_context *g, struct option_job *job)
 {
     const struct option_columns c = {
@@ -518,6 +536,9 @@ static gram_status plain_steps(gram_context *g, struct option_job *job)
     return GRAM_OK;
 }
 
+/* GMRES on the columns that plain steps have not brought to the accuracy of f64.  The factor in f32
+ * is its preconditioner, and a few vectors are enough because the preconditioned matrix is close to
+ * the identity. */
 static gram_status gmres(gram_context *g, struct option_job *job)
 {
     for (int cycle = 0; cycle < SOLVE_CYCLES; cycle++) {
@@ -563,6 +584,9 @@ static gram_status rescue(gram_context *g, struct option_job *job)
     return columns(g, job, &solve_refine, SOLVE_REFINE_LAST);
 }
 
+/* Refines one block of columns: first cheap steps, then GMRES, then a factor in f64 for what is
+ * left.  All three are queued for every block, because only the device knows which of them a column
+ * needs. */
 static gram_status refine_block(gram_context *g, struct option_job *job)
 {
     if (job->params.n == 0)
@@ -601,6 +625,8 @@ static gram_status climb(gram_context *g, struct option_job *job)
     return pass(g, job, &solve_norm, op->a.dtype);
 }
 
+/* What the caller is told about the matrices of a chunk, and the factor if it is asked for.  An
+ * estimate needs the factor, and so comes after the ladder. */
 static gram_status report_matrices(gram_context *g, struct option_job *job)
 {
     const struct gram_solve_op *op = job->op;
@@ -615,12 +641,14 @@ static gram_status report_matrices(gram_context *g, struct option_job *job)
     return op->has_factor ? pass(g, job, &solve_store_factor, op->a.dtype) : GRAM_OK;
 }
 
+/* Brings a block of right-hand sides to scratch, or the solution from there to x. */
 static gram_status move(gram_context *g, struct option_job *job, bool out)
 {
     job->params.what = out;
     return pass(g, job, &solve_move, job->op->a.dtype);
 }
 
+/* Solves for the block of columns in scratch. */
 static gram_status solve_block(gram_context *g, struct option_job *job)
 {
     const gram_dtype dtype = job->op->a.dtype;
@@ -655,6 +683,8 @@ static gram_status solve_columns(gram_context *g, struct option_job *job)
     return job->op->refine ? pass(g, job, &solve_result, job->op->a.dtype) : GRAM_OK;
 }
 
+/* All work of a chunk: its matrices are factored once, and then serve the right-hand sides of every
+ * item that shares them.  The results are stored last, when the verdict on each item is final. */
 static gram_status run_chunk(gram_context *g, struct option_job *job)
 {
     const gram_dtype dtype = job->op->a.dtype;

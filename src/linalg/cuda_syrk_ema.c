@@ -31,6 +31,7 @@ struct ema_job {
     struct cuda_blas *blas;
 };
 
+/* Where x has no rows the averages have no elements, but info may still be wanted. */
 static bool is_empty(const struct gram_syrk_ema_op *op)
 {
     return op->batch.count == 0 || (op->x.rows == 0 && !op->has_info);
@@ -59,6 +60,8 @@ static gram_status lay_out(gram_context *g, struct ema_job *job)
     return gram_layout_open(g, &layout);
 }
 
+/* A run is as many of the last dimensions of the batch as lie evenly in x, or all of them where x
+ * is packed anyway: it is what one call of cuBLAS can take. */
 static gram_status make_job(gram_context *g, const struct gram_syrk_ema_op *op, struct ema_job *job)
 {
     struct gram_syrk_ema_op *own = &job->op;
@@ -86,6 +89,8 @@ static gram_status make_job(gram_context *g, const struct gram_syrk_ema_op *op, 
     return GRAM_OK;
 }
 
+/* The kernels write info where they read other numbers of an item, so that one description
+ * serves. */
 static struct device_number info_of(const struct gram_syrk_ema_op *op)
 {
     struct device_number number = {.data = op->has_info ? op->info.data : NULL};
@@ -95,6 +100,8 @@ static struct device_number info_of(const struct gram_syrk_ema_op *op)
     return number;
 }
 
+/* Blocks are few enough that each has work, and many enough that one large matrix fills the
+ * device. */
 static void fill_params(struct ema_job *job)
 {
     const struct gram_syrk_ema_op *op = &job->op;
@@ -123,6 +130,7 @@ static void fill_params(struct ema_job *job)
     p->blocks = gram_most(1, gram_ceil_div(op->x.rows * op->x.rows, BLOCK_ELEMENTS));
 }
 
+/* The products x x^T of the items, whole: syrk of cuBLAS takes no batches. */
 static gram_status multiply(gram_context *g, const struct ema_job *job, int64_t first,
                             int64_t count)
 {
@@ -147,6 +155,7 @@ static gram_status multiply(gram_context *g, const struct ema_job *job, int64_t 
     return gram_cuda_gemm_items(g, job->blas, &gemm);
 }
 
+/* The squares come first, since syrk_ema_add leaves an item alone whose x is not finite. */
 static gram_status run_piece(gram_context *g, struct ema_job *job, int64_t first, int64_t count)
 {
     const struct gram_syrk_ema_op *op = &job->op;
