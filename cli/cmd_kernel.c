@@ -289,8 +289,8 @@ const struct command cmd_kernel = {
         "  cosine              x.y / (|x| |y|)\n\n"
         "With --expression, the kernel is a formula, which is written as in C. It may use "
         "numbers, s (see --of), the names of --param, + - * /, comparisons, && || ! ?:, brackets, "
-        "and exp exp2 expm1 log log2 log1p sqrt pow sin cos sinh cosh tanh fabs fmin fmax. 1/2 is "
-        "0.5.\n\n"
+        "and exp exp2 expm1 log log2 log1p sqrt pow sin cos sinh cosh tanh asin acos atan erf "
+        "fabs fmin fmax. 1/2 is 0.5.\n\n"
         "X and Y are numeric tables in text or .npy arrays; arrays with more than two dimensions "
         "are batches of matrices.",
     .examples =

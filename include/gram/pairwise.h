@@ -226,7 +226,8 @@ static inline gram_kernel_options gram_gaussian(double bandwidth)
  * + b * s)" or "s < 1 ? pow(1 - s, 4) * (4 * s + 1) : 0".  It may use
  *   s, the names of options.parameters, numbers (1, .5, 2e-3)
  *   + - * / < <= > >= == != && || ! ?: and brackets, with C's precedence
- *   exp exp2 expm1 log log2 log1p sqrt pow sin cos sinh cosh tanh fabs fmin fmax
+ *   exp exp2 expm1 log log2 log1p sqrt pow sin cos sinh cosh tanh asin acos atan erf
+ *   fabs fmin fmax
  * All arithmetic is done in the dtype of out: 1 / 2 is 0.5.  Subexpressions that depend only on
  * parameters are computed once per item, in double.  Every operation has an error of at most 4 eps,
  * and pow of at most 8 eps.  If s is NaN the result is NaN, whatever the expression.  An expression

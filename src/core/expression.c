@@ -40,6 +40,10 @@ static const struct {
     [GRAM_OP_FABS] = { "fabs", 1},
       [GRAM_OP_FMIN] = { "fmin", 2},
     [GRAM_OP_FMAX] = { "fmax", 2},
+      [GRAM_OP_ASIN] = { "asin", 1},
+    [GRAM_OP_ACOS] = { "acos", 1},
+      [GRAM_OP_ATAN] = { "atan", 1},
+    [GRAM_OP_ERF] = {  "erf", 1},
 };
 
 int gram_op_arity(enum gram_op op)
@@ -85,8 +89,16 @@ static double function_value(enum gram_op op, double a, double b)
         return fabs(a);
     case GRAM_OP_FMIN:
         return fmin(a, b);
-    default:
+    case GRAM_OP_FMAX:
         return fmax(a, b);
+    case GRAM_OP_ASIN:
+        return asin(a);
+    case GRAM_OP_ACOS:
+        return acos(a);
+    case GRAM_OP_ATAN:
+        return atan(a);
+    default:
+        return erf(a);
     }
 }
 

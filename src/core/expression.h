@@ -51,6 +51,10 @@ enum gram_op {
     GRAM_OP_FABS,
     GRAM_OP_FMIN,
     GRAM_OP_FMAX,
+    GRAM_OP_ASIN,
+    GRAM_OP_ACOS,
+    GRAM_OP_ATAN,
+    GRAM_OP_ERF,
     GRAM_OP_COUNT,
 };
 

@@ -523,6 +523,24 @@ static int slope_of_power(struct gram_expression *e, int node, int a_slope, int 
         sum(e, times(e, log_of_base(e, a), b_slope), times(e, b, quotient(e, a_slope, a))));
 }
 
+/* The slopes of asin(a), atan(a) and erf(a); acos has minus that of asin. */
+static int slope_of_inverse(struct gram_expression *e, enum gram_op op, int a)
+{
+    const double two_over_root_pi = 0x1.20dd750429b6dp+0;
+    int one = number(e, 1), square;
+
+    if (op == GRAM_OP_ASIN) { /* 1 - a^2 would lose its digits near 1 */
+        square = make(e, GRAM_OP_MULTIPLY, make(e, GRAM_OP_SUBTRACT, one, a),
+                      make(e, GRAM_OP_ADD, one, a));
+        return make(e, GRAM_OP_DIVIDE, one, of(e, GRAM_OP_SQRT, square));
+    }
+    square = make(e, GRAM_OP_MULTIPLY, a, a);
+    if (op == GRAM_OP_ATAN)
+        return make(e, GRAM_OP_DIVIDE, one, make(e, GRAM_OP_ADD, one, square));
+    return make(e, GRAM_OP_MULTIPLY, number(e, two_over_root_pi),
+                of(e, GRAM_OP_EXP, of(e, GRAM_OP_NEGATE, square)));
+}
+
 /* The slope of a function f(a), divided by that of a; node is f(a). */
 static int slope_of_function(struct gram_expression *e, int node)
 {
@@ -553,6 +571,12 @@ static int slope_of_function(struct gram_expression *e, int node)
         return of(e, GRAM_OP_COSH, a);
     case GRAM_OP_COSH:
         return of(e, GRAM_OP_SINH, a);
+    case GRAM_OP_ACOS:
+        return of(e, GRAM_OP_NEGATE, slope_of_inverse(e, GRAM_OP_ASIN, a));
+    case GRAM_OP_ASIN:
+    case GRAM_OP_ATAN:
+    case GRAM_OP_ERF:
+        return slope_of_inverse(e, (enum gram_op)e->node[node].op, a);
     default: /* tanh: 1 - tanh^2 would lose its digits */
         c = make(e, GRAM_OP_DIVIDE, one, of(e, GRAM_OP_COSH, a));
         return make(e, GRAM_OP_MULTIPLY, c, c);

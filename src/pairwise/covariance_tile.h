@@ -206,8 +206,16 @@ static void FN(evaluate_function)(enum gram_op op, const struct FN(operands) * o
         EVERY(v_abs(A));
     case GRAM_OP_FMIN:
         EVERY(FN(fmin)(A, B));
-    default:
+    case GRAM_OP_FMAX:
         EVERY(FN(fmax)(A, B));
+    case GRAM_OP_ASIN:
+        EVERY(FN(asin)(A));
+    case GRAM_OP_ACOS:
+        EVERY(FN(acos)(A));
+    case GRAM_OP_ATAN:
+        EVERY(FN(atan)(A));
+    default:
+        EVERY(FN(erf)(A));
     }
 }
 

@@ -218,7 +218,42 @@ static void one_number_is_not_one_kernel(struct harness *h)
     problem_close(&q);
 }
 
+/* Functions whose derivatives are of other functions. */
+static void inverse_functions(struct harness *h)
+{
+    static const struct {
+        const char *text;
+        double (*f)(double);
+    } rows[] = {
+        {"asin(s / 100)", asin},
+        {"acos(s / 100)", acos},
+        {"atan(s / 100)", atan},
+        { "erf(s / 100)",  erf},
+    };
+    struct problem q;
+
+    if (!problem_open(h, &q))
+        return;
+    for (int i = 0; i < LENGTH(rows); i++) {
+        const gram_kernel_options o = expression_of(rows[i].text, NULL, 0);
+        float got[M * M];
+        double s = 0;
+        CHECK(h,
+              gram_kernel(q.g, &q.x, &q.y, &o, &q.out) == GRAM_OK &&
+                  gram_context_synchronize(q.g) == GRAM_OK &&
+                  device_download(got, q.out.data, sizeof got),
+              "%s", gram_message(q.g));
+        for (int k = 0; k < K; k++)
+            s += pow((double)q.x_host[k] - (double)q.y_host[k], 2);
+        s = rows[i].f(sqrt(s) / 100);
+        CHECK(h, fabs((double)got[0] - s) <= 1e-5 * fabs(s), "%s: %g, expected %g", rows[i].text,
+              (double)got[0], s);
+    }
+    problem_close(&q);
+}
+
 static const struct test_function tests[] = {
+    {           "inverse_functions",            inverse_functions},
     {                   "gradients",                    gradients},
     {                   "constants",                    constants},
     {"one_number_is_not_one_kernel", one_number_is_not_one_kernel},

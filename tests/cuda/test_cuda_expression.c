@@ -18,6 +18,7 @@ static const char *const expressions[] = {
     "s < b ? pow(1 - s / b, 4) * (4 * s / b + 1) : 0",
     "pow(s, a) + pow(a, s) + pow(s, s) + pow(s, -2.5) + pow(s, 0.5) + pow(s, 15)",
     "exp2(s) + expm1(s) + log(s) + log2(s) + log1p(s) + sqrt(s)",
+    "asin(s) + acos(s) + atan(s) + erf(s / a)",
     "sin(s) + cos(s) + sinh(s) + cosh(s) + tanh(s) + fabs(s) + fmin(s, a) + fmax(a, s)",
     "s <= a && s >= b || !(s == a) && s != b || s > 1",
     "pow(a, b) * exp(sin(a)) - fmin(a, b) / log(-2 - 3) + s * (a < b ? a : -b)",
