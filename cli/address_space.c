@@ -1,5 +1,5 @@
 /*
- * address_space.c - starts the program again where OpenBLAS's threads would fill the address space
+ * address_space.c - starts the program again if OpenBLAS's threads would fill the address space
  *
  * SPDX-License-Identifier: MIT
  */
@@ -22,7 +22,7 @@ enum {
     THREAD_MIB = 128 + 8 /* a buffer and a stack */
 };
 
-/* OpenBLAS reads the first; the second keeps what was set, and says that this is the second
+/* OpenBLAS reads the first variable.  The second keeps the user's value, and marks the second
  * start. */
 #  define THREADS "OPENBLAS_NUM_THREADS="
 #  define KEPT    "GRAM_" THREADS
@@ -73,7 +73,7 @@ static bool threads_take_half(void)
     return !memory;
 }
 
-/* Does not return where it succeeds. */
+/* Returns only if it fails. */
 static void start_again(char **argv, char **environment)
 {
     const char *before = find(environment, THREADS);
@@ -100,7 +100,8 @@ static void start_again(char **argv, char **environment)
 
 void address_space_before_libraries(int argc, char **argv, char **environment)
 {
-    /* Without AT_BASE the program was given to the loader by hand, and AT_EXECFN is the loader. */
+    /* Without AT_BASE, the user has started the loader with the program as its argument, and
+     * AT_EXECFN is the loader. */
     if (argc > 0 && !getauxval(AT_SECURE) && getauxval(AT_BASE) && getauxval(AT_EXECFN) &&
         !find(environment, KEPT) && is_limited() && threads_take_half())
         start_again(argv, environment);

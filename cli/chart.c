@@ -1,9 +1,9 @@
 /*
  * chart.c - the charts of the command: horizontal bars, as SVG in the style of gram.plot
  *
- * SVG cannot measure text, so a character is taken to be 0.62 em wide, which is a little more than
- * the usual sans-serif fonts need, and long names are cut.  Colours, fonts and the grid are those
- * of gram.plot.STYLE (python/gram/plot.py); a test compares the two.
+ * SVG cannot measure text.  A character is therefore assumed to be 0.62 em wide, a little more than
+ * usual sans-serif fonts need, and long names are cut.  Colours, fonts and the grid are those of
+ * gram.plot.STYLE (python/gram/plot.py); a test compares the two.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -85,7 +85,8 @@ static double name_room(const struct chart *chart)
     return (longest < NAME_LIMIT ? longest : NAME_LIMIT) * 0.62 * FONT;
 }
 
-/* 1, 2 or 5 times a power of ten, so that at most MOST_LINES of them are in `largest`. */
+/* The distance of the grid lines: 1, 2 or 5 times a power of ten, so that at most MOST_LINES lines
+ * are within `largest`. */
 static double grid_step(double largest)
 {
     static const double factors[] = {1, 2, 5, 10};
@@ -97,7 +98,7 @@ static double grid_step(double largest)
     return 10 * power;
 }
 
-/* Lines across the bars with a percentage below each; room pixels are `largest`. */
+/* Draws lines across the bars, with a percentage below each; `room` pixels stand for `largest`. */
 static void draw_grid(struct output *out, double left, double room, double bottom, double largest)
 {
     const double step = grid_step(largest);

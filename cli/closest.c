@@ -1,9 +1,9 @@
 /*
  * closest.c - the name that somebody may have meant, for messages
  *
- * A slip is a letter too many, too few or wrong, or two neighbours that changed places: the
- * distance of optimal string alignment.  A letter in the wrong case counts as no slip, so that a
- * name that differs in case alone is always found.
+ * A slip is an extra, a missing or a wrong letter, or two neighbours that are exchanged; their
+ * number is the distance of optimal string alignment.  A letter in the wrong case is not a slip, so
+ * a name that differs only in case is always found.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -48,7 +48,8 @@ static int slips_between(const char *a, const char *b)
 void closest_offer(struct closest *c, const char *name)
 {
     size_t size = strlen(c->wanted);
-    /* One slip in three letters, but no name turns into another of one or two letters. */
+    /* One slip is allowed per three letters, so a name of one or two letters never becomes another
+     * one. */
     int most = (int)(size / 3) + (size == 2), slips;
 
     if (size > LONGEST || strlen(name) > LONGEST || size == 0)

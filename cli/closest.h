@@ -6,17 +6,17 @@
 #ifndef GRAM_CLI_CLOSEST_H
 #define GRAM_CLI_CLOSEST_H
 
-/* Begin with {.wanted = what was given}, offer every name there is, then read the best. */
+/* Begin with {.wanted = what the user gave}, offer every existing name, then read the best one. */
 struct closest {
     const char *wanted;
-    const char *best; /* NULL: none is near enough to be a slip of the hand */
+    const char *best; /* NULL: no name is close enough */
     int slips;        /* between wanted and best */
 };
 
 void closest_offer(struct closest *c, const char *name);
 
 enum {
-    CLOSEST_HINT = 320 /* bytes of a hint, and of the longest name in it and what stands around */
+    CLOSEST_HINT = 320 /* bytes of a hint with the longest name and the text around it */
 };
 
 /* "; did you mean BEFOREname AFTER?" or "", in hint. */

@@ -1,5 +1,5 @@
 /*
- * cmd_cache.c - `gram cache`: the kernels that were compiled for GPUs and are kept
+ * cmd_cache.c - `gram cache`: manages the compiled kernels for GPUs
  *
  * SPDX-License-Identifier: MIT
  */
@@ -85,7 +85,7 @@ static void entry_line(void *user, const gram_cache_entry *e)
                     e->chip, e->compiler, (long long)e->bytes, day);
     left = lines->out->columns - 1 - used;
     output_text(lines->out, line);
-    /* A terminal shows the beginning of the options; a file and --json have them whole. */
+    /* A terminal shows the beginning of the options; files and --json have all of them. */
     if (left > 2 && text_characters(e->options) > left)
         output_format(lines->out, "%.*s..\n", (int)text_bytes(e->options, left - 2), e->options);
     else
@@ -107,7 +107,7 @@ static enum exit_status run_list(gram_context *g, const struct settings *s, stru
     return status == GRAM_OK ? CLI_OK : fail_gram(why, status, g);
 }
 
-/* "sm_80,sm_90" in place; 0 if there are too many. */
+/* Splits "sm_80,sm_90" in place; 0 if there are too many names. */
 static int split_chips(char *text, const char **chips, int *count)
 {
     char *rest = NULL;

@@ -73,7 +73,7 @@ struct problem {
     int with_vectors;
 };
 
-/* "LOW:HIGH", of which either may be left out and then stays what it is. */
+/* Reads "LOW:HIGH".  A number that is left out keeps its value. */
 static enum exit_status parse_pair(const char *name, const char *text, double *low, double *high,
                                    struct failure *why)
 {
@@ -184,7 +184,7 @@ static enum exit_status check_info(const struct matrix *info, struct failure *wh
     return CLI_OK;
 }
 
-/* The same where the context computes. */
+/* The same matrices where the context computes. */
 struct there {
     struct device_matrix a, values, vectors, info, found;
 };
@@ -215,7 +215,7 @@ static enum exit_status solve(gram_context *g, struct problem *p, struct there *
     return check_info(&p->info, why);
 }
 
-/* Several GPUs take the matrix from the CPU and bring the results back. */
+/* Several GPUs read the matrix from the CPU, and write the results there. */
 static enum exit_status share(const struct settings *s, struct problem *p, struct failure *why)
 {
     gram_eigh_options options = p->options;
@@ -256,8 +256,8 @@ static enum exit_status compute(const struct settings *s, struct problem *p, str
     return status;
 }
 
-/* Keeps the first `keep` columns of a row-major array, or elements of each vector, moved together.
- */
+/* Keeps the first `keep` columns of a row-major array, or elements of each vector, and closes the
+ * gaps. */
 static void trim(struct matrix *m, int64_t keep)
 {
     int last = m->t.ndim - 1;
@@ -275,7 +275,7 @@ static void trim(struct matrix *m, int64_t keep)
         m->t.stride[d] = d == last ? 1 : m->t.stride[d + 1] * m->t.shape[d + 1];
 }
 
-/* A range of values: as many columns as the item with the most has. */
+/* For a range of values, the result has as many columns as the item with the most values. */
 static void trim_to_found(struct problem *p)
 {
     const int64_t *found = p->found.t.data;

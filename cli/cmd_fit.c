@@ -1,8 +1,8 @@
 /*
  * cmd_fit.c - `gram fit`: trains a kernel machine on a table and saves it
  *
- * The rows that are held out are moved to the front of the table, so that both parts are views of
- * it and no row is copied.
+ * The held-out rows are moved to the front of the table, so that both parts are views of it and no
+ * row is copied.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Everything that a run acquires; released in one place. */
+/* Everything that a run acquires.  It is released in one place. */
 struct fit {
     const struct fit_settings *s;
     const char *data; /* path */
@@ -55,7 +55,7 @@ static enum column_kind column_kind(const void *user, const char *name)
     return listed(s->categorical, name) ? COLUMN_TEXT : COLUMN_ANY;
 }
 
-/* Names in a list that no column has are mistakes. */
+/* A name in a list must be that of a column; anything else is a mistake of the user. */
 static enum exit_status check_list(const struct fit *f, const char *option, const char *list,
                                    struct failure *why)
 {
@@ -71,7 +71,8 @@ static enum exit_status check_list(const struct fit *f, const char *option, cons
     return CLI_OK;
 }
 
-/* What the library would refuse, but for rows that it does not know the lines of. */
+/* Refuses values that the library would also refuse, because only the command knows the lines of
+ * the file. */
 static enum exit_status check_values(const struct fit *f, struct failure *why)
 {
     const struct table *t = &f->table;
@@ -239,7 +240,7 @@ static enum exit_status work(struct fit *f, struct failure *why)
     return report(f, why);
 }
 
-/* Whether the outputs can be written is found out before the work, not after it. */
+/* Checks that the outputs can be written before the work begins, and not after it. */
 static enum exit_status check_outputs(const struct fit_settings *s, struct failure *why)
 {
     struct output trial;

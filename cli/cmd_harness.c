@@ -1,5 +1,6 @@
 /*
- * cmd_harness.c - `gram check`, `gram bench` and `gram profile`: the tables of cases of the tests
+ * cmd_harness.c - `gram check`, `gram bench` and `gram profile`, on the tables of cases of the
+ * tests
  *
  * SPDX-License-Identifier: MIT
  */
@@ -92,7 +93,7 @@ static const char *operation(int i)
     return harness_ops[i] ? harness_ops[i]->name : NULL;
 }
 
-/* The operands, and what options say as NAME=VALUE behind them. */
+/* The operands, followed by the options as NAME=VALUE. */
 struct request_words {
     char *word[MOST_OPERANDS + 2];
     char dtype[16], implementation[64];

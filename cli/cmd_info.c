@@ -30,7 +30,7 @@ struct gpu {
     int64_t total, available; /* bytes */
 };
 
-/* False if the GPU cannot be used after all. */
+/* False if the GPU turns out to be unusable. */
 static int describe_gpu(int index, struct gpu *out)
 {
     gram_context_options options = GRAM_CONTEXT_OPTIONS_INIT;
@@ -68,7 +68,7 @@ static void json_gpus(struct json *j, int count)
     json_end(j);
 }
 
-/* What is known to be slow; NULL: nothing is. */
+/* A warning about a BLAS that is known to be slow; NULL: there is none. */
 static const char *slow_blas(const gram_info *info)
 {
     static const char openblas[] = "OpenBLAS 0.";

@@ -30,14 +30,14 @@ enum {
     USES_DEGREE = 1 << 6
 };
 
-/* A power given as a letter of the formula rather than as a number. */
+/* A power that is a letter of the formula, and not a number. */
 enum {
     FROM_P = -1,    /* --p */
     FROM_Q = -2,    /* --exponent */
     ONE_OVER_P = -3 /* 1 / p */
 };
 
-/* What every name of --kernel means, in the same order. */
+/* The meaning of every name of --kernel, in the same order. */
 static const struct kernel_row {
     gram_inner inner;
     double p, outer_power;
@@ -57,7 +57,7 @@ static const struct kernel_row {
     {       GRAM_DOT,      2,          1,            GRAM_SIGMOID,               USES_GAMMA | USES_COEF0},
     {       GRAM_DOT,      2,          1,             GRAM_COSINE,                                     0},
 };
-/* What --of says that s is. */
+/* The meanings of s, in the order of --of. */
 static const struct kernel_row arguments[] = {
     {GRAM_DIFFERENCE, FROM_P, ONE_OVER_P, GRAM_EXPRESSION, USES_P},
     {GRAM_DIFFERENCE, FROM_P,          1, GRAM_EXPRESSION, USES_P},
@@ -109,7 +109,7 @@ static const struct option_group groups[] = {
     GROUP_END,
 };
 
-/* What an expression refers to, taken from --param NAME=NUMBER. */
+/* The parameters of an expression, read from --param NAME=NUMBER. */
 struct parameters {
     gram_parameter at[GRAM_MAX_PARAMETERS];
     char names[GRAM_MAX_PARAMETERS][64];
@@ -141,7 +141,7 @@ static const struct kernel_row *row_of(const struct settings *s)
     return s->expression ? &arguments[s->of] : &kernels[s->kernel < 0 ? 0 : s->kernel];
 }
 
-/* An option that the kernel's formula does not have would be given in vain. */
+/* Refuses an option that the kernel's formula does not have, because it would have no effect. */
 static enum exit_status check_used(const struct settings *s, struct failure *why)
 {
     const struct {
@@ -174,7 +174,7 @@ static enum exit_status check_used(const struct settings *s, struct failure *why
     return CLI_OK;
 }
 
-/* What can be said before anything is read. */
+/* Checks that are possible before a file is read. */
 static enum exit_status check_choice(const struct settings *s, struct failure *why)
 {
     struct parameters parameters;
@@ -218,7 +218,7 @@ static gram_kernel_options kernel_options(const struct settings *s,
     return o;
 }
 
-/* L of every item of x's batch: a tensor in median, which options then refer to. */
+/* Computes L for every item of x's batch, as a tensor in `median`, to which the options then refer. */
 static enum exit_status median_bandwidth(gram_context *g, const struct settings *s,
                                          const gram_tensor *x, gram_kernel_options *options,
                                          struct device_matrix *median, struct failure *why)

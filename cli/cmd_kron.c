@@ -61,7 +61,7 @@ struct product {
     int64_t shape[GRAM_MAX_DIMS];
 };
 
-/* All of one dtype, f32 or f64. */
+/* Converts all matrices to one dtype, f32 or f64. */
 static enum exit_status unify(struct product *p, struct failure *why)
 {
     gram_dtype dtype = p->x.t.dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
@@ -109,8 +109,7 @@ static enum exit_status load(const struct settings *s, int count, char **operand
     return unify(p, why);
 }
 
-/* The batch that m broadcasts to with what is there; sizes that do not fit are for the library to
- * refuse. */
+/* Joins the batch of m with the present one.  Sizes that do not fit are refused by the library. */
 static void join_batch(const struct matrix *m, int *ndim, int64_t *shape)
 {
     for (; *ndim < m->t.ndim - 2; ++*ndim) { /* one more dimension of 1 in front */

@@ -57,7 +57,7 @@ static const struct option_group groups[] = {
     GROUP_END,
 };
 
-/* "-1/4", "2", "0.123": the library says which powers there are. */
+/* Reads "-1/4", "2" or "0.123".  The library checks whether the power is possible. */
 static enum exit_status parse_power(const char *text, gram_matrix_power_options *options,
                                     struct failure *why)
 {
@@ -109,7 +109,7 @@ static enum exit_status load(const struct settings *s, const char *path, struct 
     return a->t.dtype == GRAM_F16 ? matrix_convert(a, GRAM_F32, why) : CLI_OK;
 }
 
-/* The first item of the batch without a result. */
+/* Reports the first item of the batch that has no result. */
 static enum exit_status check_info(const struct matrix *info, const struct settings *s,
                                    struct failure *why)
 {

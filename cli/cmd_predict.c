@@ -42,7 +42,7 @@ struct predictions {
     struct matrix proba;   /* rows by classes, if wanted */
 };
 
-/* One library call that Ctrl-C can stop. */
+/* Makes one library call that Ctrl-C can stop. */
 static enum exit_status cancellable(gram_context *g,
                                     gram_status (*call)(gram_context *, const gram_machine *,
                                                         const gram_table *, gram_tensor *),
@@ -156,7 +156,7 @@ static void write_json(struct output *out, const struct predictions *p)
     json_end(&j);
 }
 
-/* Indices of classes become the numbers that the classes are. */
+/* Replaces indices of classes by the classes, if these are numbers. */
 static enum exit_status class_numbers(struct predictions *p, struct failure *why)
 {
     double *value = p->value.memory;

@@ -27,7 +27,8 @@ static const struct option_group groups[] = {
     GROUP_END,
 };
 
-/* The class of row `row` as a text, in number unless it is one; NULL: missing. */
+/* The class of row `row` as text, which is written to `number` if it is not text already; NULL: it
+ * is missing. */
 static const char *label_at(const struct column *c, int64_t row, char number[NUMBER_TEXT])
 {
     if (c->texts)
@@ -53,7 +54,7 @@ static int is_class(const gram_machine *machine, const char *label)
     return 0;
 }
 
-/* Labels none of which is a class are another column's, or another model's. */
+/* If no label is a class of the model, the column or the model is the wrong one. */
 static enum exit_status check_labels(const struct model *m, const char *path, const struct table *t,
                                      int64_t target, struct failure *why)
 {

@@ -1,8 +1,8 @@
 /*
  * cmd_solve.c - `gram solve`: systems of linear equations
  *
- * The matrix that was read is factored in place and the right-hand sides become the solution, so
- * memory holds A and B and nothing else of their size.
+ * The matrix is factored in place, and the solution overwrites the right-hand sides.  Memory
+ * therefore holds only A and B.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -48,7 +48,7 @@ static const struct option_group groups[] = {
 
 struct system {
     struct matrix a, b, x;
-    int vector; /* b was a vector: x is one too */
+    int vector; /* b was a vector, and so x is one */
 };
 
 static enum exit_status load(const struct settings *s, char **operands, struct system *out,
@@ -77,7 +77,7 @@ static enum exit_status load(const struct settings *s, char **operands, struct s
                          why);
 }
 
-/* The first item of the batch whose factorisation broke down. */
+/* Reports the first item of the batch whose factorisation failed. */
 static enum exit_status check_info(const struct settings *s, const struct matrix *info,
                                    struct failure *why)
 {
@@ -98,7 +98,7 @@ static enum exit_status check_info(const struct settings *s, const struct matrix
     return CLI_OK;
 }
 
-/* The same where the context computes. */
+/* The same matrices where the context computes. */
 struct there {
     struct device_matrix a, b, x, pivots, info;
     struct solve_extras extras;

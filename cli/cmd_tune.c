@@ -1,5 +1,6 @@
 /*
- * cmd_tune.c - `gram tune`: measures how one problem is computed fastest here, and remembers it
+ * cmd_tune.c - `gram tune`: measures how a problem is computed fastest on this machine, and stores
+ * the choice
  *
  * SPDX-License-Identifier: MIT
  */

@@ -23,7 +23,7 @@ static void bash_option_names(struct output *out, const struct command *command)
         }
 }
 
-/* Patterns of a case: the words after which a value of this option is expected. */
+/* Writes the patterns of a case: the words after which a value of this option is expected. */
 static void bash_value(struct output *out, const struct command *command,
                        const struct option_row *row)
 {
@@ -91,7 +91,8 @@ void completion_bash(struct output *out)
     output_text(out, "    esac\n    _gram_files\n}\ncomplete -F _gram gram\n");
 }
 
-/* Inside '...[...]' of a specification: quotes, brackets, colons and backslashes are special. */
+/* Escapes text inside '...[...]' of a specification, where quotes, brackets, colons and backslashes
+ * are special. */
 static void zsh_text(struct output *out, const char *text)
 {
     for (; *text; text++) {
@@ -170,7 +171,7 @@ void completion_zsh(struct output *out)
     output_text(out, "    esac\n}\n_gram \"$@\"\n");
 }
 
-/* Inside of '...': only quotes and backslashes are special. */
+/* Escapes text inside '...', where only quotes and backslashes are special. */
 static void fish_text(struct output *out, const char *text)
 {
     for (; *text; text++) {

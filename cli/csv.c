@@ -1,10 +1,10 @@
 /*
- * csv.c - delimited text to columns
+ * csv.c - reads delimited text into columns
  *
  * The text is scanned at most twice.  The first pass counts, checks and reads numbers; a column
  * stops being numeric at its first field that is neither a number nor missing.  The second pass,
- * made only if there are text columns, stores pointers to their fields, which it ends with NULs in
- * place: so a text costs its bytes in the file and one pointer.
+ * which is made only if there are text columns, stores pointers to their fields, and ends these
+ * with NULs in place.  A text therefore costs one pointer besides its bytes in the file.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -154,8 +154,8 @@ static enum exit_status read_header(struct csv_scan *s, const struct csv_options
 }
 
 /*
- * Room for one more row in the numeric columns.  A record takes at least one byte a column, so
- * what is left of the text bounds the rows that can still come.
+ * Makes room for one more row in the numeric columns.  A record has at least one byte per column,
+ * so the remaining text limits the number of rows that can follow.
  */
 static enum exit_status grow(const struct csv_scan *s, struct table *t, int64_t *capacity,
                              struct failure *why)
@@ -180,7 +180,7 @@ static enum exit_status grow(const struct csv_scan *s, struct table *t, int64_t 
     return CLI_OK;
 }
 
-/* A field that is not just a number and its delimiter. */
+/* Reads a field that is not simply a number and its delimiter. */
 static enum exit_status read_other(struct csv_scan *s, struct column *column, int64_t row,
                                    int *last, struct failure *why)
 {
@@ -222,7 +222,7 @@ static inline enum exit_status read_field(struct csv_scan *s, struct column *col
     return read_other(s, column, row, last, why);
 }
 
-/* The record that begins with `first` has not as many fields as there are columns. */
+/* Refuses a record that begins with `first` and does not have one field per column. */
 static enum exit_status ragged(struct csv_scan *s, const struct table *t, char first,
                                int64_t fields, int last, struct failure *why)
 {
@@ -236,7 +236,7 @@ static enum exit_status ragged(struct csv_scan *s, const struct table *t, char f
                 first == '#' ? "; lines that begin with # are not comments" : "");
 }
 
-/* First pass: every record is checked, numeric columns are filled. */
+/* The first pass: checks every record, and fills the numeric columns. */
 static enum exit_status read_numbers(struct csv_scan *s, struct table *t, struct failure *why)
 {
     int64_t capacity = 0;
@@ -256,7 +256,7 @@ static enum exit_status read_numbers(struct csv_scan *s, struct table *t, struct
     return CLI_OK;
 }
 
-/* Columns whose kind the data had to say are numeric if nothing spoke against it. */
+/* A column whose kind depends on its data is numeric if no field has ruled that out. */
 static int64_t settle_kinds(struct table *t)
 {
     int64_t text_columns = 0;
@@ -269,7 +269,7 @@ static int64_t settle_kinds(struct table *t)
     return text_columns;
 }
 
-/* Second pass: the text columns are filled. */
+/* The second pass: fills the text columns. */
 static enum exit_status read_texts(struct csv_scan *s, struct table *t, struct failure *why)
 {
     for (int64_t c = 0; c < t->width; c++) {

@@ -1,12 +1,12 @@
 /*
- * csv.h - tables of delimited text: what is read from a .csv or .tsv file, and how
+ * csv.h - tables of delimited text: the format of .csv and .tsv files, and how they are read
  *
- * The format is RFC 4180 as people really write it.  Fields are separated by a comma, a tab, a
- * semicolon or a bar (whichever the first line holds most of, unless one is asked for); lines end
- * in LF, CRLF or CR; blank lines are skipped; a UTF-8 byte order mark is skipped.  A field in
- * double quotes may hold delimiters, line ends and doubled quotes.  Blanks around an unquoted field
- * are not part of it.  The first line names the columns; a column without a name is called by its
- * place: 0, 1, 2, ...
+ * The format is that of RFC 4180 with the variations that occur in practice.  Fields are separated
+ * by a comma, a tab, a semicolon or a bar (the one that is most frequent in the first line, unless
+ * the caller names one); lines end in LF, CRLF or CR; blank lines are skipped; a UTF-8 byte order
+ * mark is skipped.  A field in double quotes may hold delimiters, line ends and doubled quotes.
+ * Blanks around an unquoted field are not part of it.  The first line names the columns; a column
+ * without a name is called by its place: 0, 1, 2, ...
  *
  * An empty field, NA, N/A, NaN, null, NULL and ? mean that the value is missing, quoted or not.
  * A column is numeric if every field that is not missing is a number, and text otherwise, unless
@@ -19,10 +19,10 @@
 #include "text.h"
 
 enum column_kind {
-    COLUMN_ANY, /* as the data say; never the kind of a column that was read */
+    COLUMN_ANY, /* depends on the data; a column that was read never has this kind */
     COLUMN_NUMBER,
     COLUMN_TEXT,
-    COLUMN_IGNORED, /* not read, but its fields are still counted */
+    COLUMN_IGNORED, /* not read, but its fields are counted */
 };
 
 struct column {
@@ -52,7 +52,7 @@ struct csv_options {
     char delimiter; /* '\0': found out */
     int comma;      /* numbers have a decimal comma: 1,5 is 3 / 2 */
     enum csv_header header;
-    /* The kind a column is to have, by its name; NULL: COLUMN_ANY for all. */
+    /* Returns the kind of a column with this name; NULL: COLUMN_ANY for all. */
     enum column_kind (*kind)(const void *user, const char *name);
     const void *user;
 };
@@ -74,7 +74,7 @@ void table_free(struct table *t);
 /* Index of the column of that name, -1 if there is none. */
 int64_t table_find(const struct table *t, const char *name);
 
-/* What to add to a message about names of columns that may well be data; "" if they may not. */
+/* A hint to add to a message about the names of columns if these look like data; otherwise "". */
 const char *table_header_hint(const struct table *t);
 
 /* Fails with "path:line: column "x": " and the message; where there are no lines, with the row. */

@@ -1,7 +1,7 @@
 /*
  * csv_scan.c - the fields of delimited text, one after the other
  *
- * Nothing here changes the text, so that it can be scanned twice, except csv_unquote.
+ * Only csv_unquote changes the text, so that the text can be scanned twice.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -72,7 +72,7 @@ static enum exit_status too_long(const struct csv_scan *s, struct failure *why)
                     CSV_FIELD_LIMIT);
 }
 
-/* From behind the opening quote to behind the closing one. */
+/* Scans from after the opening quote to after the closing one. */
 static enum exit_status scan_quoted(struct csv_scan *s, struct csv_field *out, struct failure *why)
 {
     out->begin = s->at;

@@ -23,7 +23,7 @@ struct csv_field {
     int last;          /* of its record */
 };
 
-/* The delimiter that the first line holds most of; a comma if it holds none. */
+/* The delimiter that is most frequent in the first line; a comma if there is none. */
 char csv_sniff(const char *text);
 
 /* Skips blank lines.  Returns whether another record follows. */

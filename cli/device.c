@@ -1,5 +1,5 @@
 /*
- * device.c - which device a command computes on, and its matrices there
+ * device.c - the device on which a command computes, and the matrices on it
  *
  * SPDX-License-Identifier: MIT
  */

@@ -1,5 +1,5 @@
 /*
- * device.h - which device a command computes on, and its matrices there
+ * device.h - the device on which a command computes, and the matrices on it
  *
  * On the CPU a matrix stays where it is; for a GPU it is copied there, and results come back.
  *
@@ -26,12 +26,12 @@ struct device_matrix {
 enum exit_status device_matrix_allocate(gram_context *g, gram_dtype dtype, int ndim,
                                         const int64_t *shape, struct device_matrix *out,
                                         struct failure *why);
-/* A matrix that was read; and room for a result that m is to get. */
+/* Copies a matrix that was read; makes room for a result that goes to m. */
 enum exit_status device_matrix_send(gram_context *g, const struct matrix *m,
                                     struct device_matrix *out, struct failure *why);
 enum exit_status device_matrix_result(gram_context *g, const struct matrix *m,
                                       struct device_matrix *out, struct failure *why);
-/* Waits for the work and brings a result to the matrix that it is for. */
+/* Waits for the work, and copies a result to its matrix. */
 enum exit_status device_matrix_fetch(gram_context *g, const struct device_matrix *from,
                                      struct matrix *to, struct failure *why);
 void device_matrix_free(gram_context *g, struct device_matrix *m);

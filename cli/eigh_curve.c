@@ -1,11 +1,12 @@
 /*
  * eigh_curve.c - `gram bench eigh --curve`: time and workspace of every driver over n, as CSV
  *
- * All pairs with vectors of random symmetric matrices: the least wall time of some calls, each
- * until the device is done, and what gram_eigh_workspace says.  A driver stops where a call takes
- * longer than limit_s.  On a GPU rows without a time follow: what plans say of the workspace of one
- * matrix on each of 1, 2, 4, ... GPUs.  A plan reads no data, so these matrices are described at
- * addresses where nothing is.  gram.plot.eigh_overview draws the table.
+ * The calls compute all pairs of random symmetric matrices.  The table has the least wall time of
+ * several calls, each measured until the device is done, and the result of gram_eigh_workspace.  A
+ * driver stops when a call takes longer than limit_s.  On a GPU, rows without a time follow, which
+ * have the workspace of one matrix on each of 1, 2, 4, ...  GPUs, as plans state it.  A plan reads
+ * no data, so these matrices are described at addresses without memory. gram.plot.eigh_overview
+ * draws the table.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -47,13 +48,14 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* 4, 6, 8, 12, 16, ...: two an octave. */
+/* The orders 4, 6, 8, 12, 16, ...: two per octave. */
 static int64_t next_order(int64_t n)
 {
     return (n & (n - 1)) == 0 ? n / 2 * 3 : n / 3 * 4;
 }
 
-/* The least seconds of a call after one that warms up; more than limit_s: of that one. */
+/* The least seconds of a call after one for warming up; if that one takes more than limit_s, its
+ * own. */
 static gram_status least_seconds(gram_context *g, struct eigh_sample *s, gram_eigh_options *options,
                                  double at_least, double *least)
 {
@@ -77,7 +79,7 @@ static gram_status least_seconds(gram_context *g, struct eigh_sample *s, gram_ei
     return GRAM_OK;
 }
 
-/* One more point of a driver, unless it does not take the matrices. */
+/* Adds a point of a driver, if it can be used for the matrices. */
 static enum exit_status add_point(gram_context *g, const struct eigh_curve *c,
                                   struct eigh_sample *s, int64_t n, int driver, struct track *to,
                                   struct failure *why)
@@ -129,7 +131,7 @@ static enum exit_status measure(gram_context *g, const struct eigh_curve *c, str
 
 /* ---- Plans of one matrix on several GPUs ---------------------------------------------------- */
 
-/* Bytes of each of so many GPUs over n. */
+/* The bytes of each of a number of GPUs over n. */
 struct planned_track {
     int devices, count;
     double n[PLANNED_POINTS], bytes[PLANNED_POINTS];
@@ -182,8 +184,8 @@ static void fill(const gram_group *group, gram_dtype dtype, struct planned_track
     }
 }
 
-/* A track for every power of two of GPUs that are here, none on the CPU; nothing is computed.  A
- * track ends where a plan cannot be made. */
+/* Writes a track for every power of two up to the number of GPUs; on the CPU there is none.
+ * Nothing is computed.  A track ends when a plan cannot be made. */
 static enum exit_status plan(gram_context *g, gram_dtype dtype,
                              struct planned_track tracks[PLANNED_TRACKS], int *count,
                              struct failure *why)

@@ -1,5 +1,5 @@
 /*
- * eigh_sample.c - symmetric matrices to measure eigenproblems with, where the context computes
+ * eigh_sample.c - symmetric matrices for measurements of eigenproblems, where the context computes
  *
  * SPDX-License-Identifier: MIT
  */

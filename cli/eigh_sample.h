@@ -1,5 +1,5 @@
 /*
- * eigh_sample.h - symmetric matrices to measure eigenproblems with, where the context computes
+ * eigh_sample.h - symmetric matrices for measurements of eigenproblems, where the context computes
  *
  * SPDX-License-Identifier: MIT
  */
@@ -19,7 +19,7 @@ struct eigh_sample {
     struct device_matrix a, values, vectors;
 };
 
-/* How drivers are called on the command line, by their numbers; NULL at the end. */
+/* The names of the drivers on the command line, in the order of their numbers; NULL at the end. */
 extern const char *const eigh_driver_names[];
 
 /* The matrices, and room for so many pairs of each, or values alone.  After a failure too:

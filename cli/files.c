@@ -1,8 +1,9 @@
 /*
- * files.c - what a command reads and writes: no file is both, and no two outputs are one file
+ * files.c - checks that no file is both an input and an output, and no two outputs are the same
+ * file
  *
- * Files are told apart by device and inode; one that is not there yet by those of its folder and
- * its name there, after its links were followed.
+ * A file is identified by its device and inode.  A file that does not exist yet is identified by
+ * those of its folder and by its name there, after links were followed.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -18,7 +19,7 @@ enum {
     MOST_LINKS = 40 /* as many as Linux follows */
 };
 
-/* Splits path behind its last slash; "." is the folder of a name alone. */
+/* Splits path after its last slash; the folder of a name without one is ".". */
 static const char *split(const char *path, char folder[PATH_MAX])
 {
     const char *slash = strrchr(path, '/');
@@ -28,7 +29,7 @@ static const char *split(const char *path, char folder[PATH_MAX])
     return slash ? slash + 1 : path;
 }
 
-/* What the dangling link at path names becomes path; 0 if path is no link. */
+/* Replaces path by the target of the dangling link that it names; 0 if it is not a link. */
 static int follow(char path[PATH_MAX])
 {
     char target[PATH_MAX], folder[PATH_MAX], joined[2 * PATH_MAX];

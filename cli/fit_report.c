@@ -1,5 +1,5 @@
 /*
- * fit_report.c - what `gram fit` says about its result
+ * fit_report.c - the report of `gram fit`
  *
  * SPDX-License-Identifier: MIT
  */
@@ -49,7 +49,7 @@ static void machine_text(struct output *out, const char *description)
     output_wrapped(out, text, 9, 2, out->columns ? out->columns - 1 : 0);
 }
 
-/* Which columns had more categories than --max-categories. */
+/* Names the columns that had more categories than --max-categories. */
 static void categories_text(struct output *out, const char *description)
 {
     size_t size;

@@ -1,5 +1,6 @@
 /*
- * foreign.c - files of other formats, by how they begin and by how their names end
+ * foreign.c - recognises files of other formats by their first bytes and by the endings of their
+ * names
  *
  * SPDX-License-Identifier: MIT
  */
@@ -7,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* How to get text out of a file; %s is its name. */
+/* Advice on how to convert a file to text; %s is its name. */
 static const char through_zcat[] = "unpack it, as in: zcat '%s' | gram COMMAND -",
                   through_bzcat[] = "unpack it, as in: bzcat '%s' | gram COMMAND -",
                   through_xzcat[] = "unpack it, as in: xzcat '%s' | gram COMMAND -",

@@ -7,9 +7,9 @@
 #define GRAM_CLI_FOREIGN_H
 #include "text.h"
 
-/* Refuses text that is known to be something else, and says what turns it into text. */
+/* Refuses input that is known to be of another format, and says how to convert it to text. */
 enum exit_status foreign_refuse(const struct text *text, const char *path, struct failure *why);
 
-/* The format that the end of an output's path promises and that gram does not write, or NULL. */
+/* The format that the ending of an output's path names and that gram does not write, or NULL. */
 const char *foreign_ending(const char *path);
 #endif

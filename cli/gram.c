@@ -1,5 +1,5 @@
 /*
- * gram.c - the command line: finds the command, parses its options, runs it
+ * gram.c - the main program: finds the command, parses its options, and runs it
  *
  * SPDX-License-Identifier: MIT
  */

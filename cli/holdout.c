@@ -1,9 +1,9 @@
 /*
  * holdout.c - a random part of a table's rows, moved to its front
  *
- * The first steps of a Fisher-Yates shuffle, with the generator splitmix64 (Steele, Lea and Flood,
- * Fast splittable pseudorandom number generators, OOPSLA 2014).  The exchanges are drawn once and
- * then made column by column, which is the order of memory.
+ * These are the first steps of a Fisher-Yates shuffle, with the generator splitmix64 (Steele, Lea
+ * and Flood, Fast splittable pseudorandom number generators, OOPSLA 2014).  The exchanges are drawn
+ * once, and then made column by column, which is the order of memory.
  *
  * SPDX-License-Identifier: MIT
  */

@@ -1,9 +1,8 @@
 /*
- * interrupt.c - what Ctrl-C and other ends from outside do
+ * interrupt.c - handles Ctrl-C and other signals that end the program
  *
- * A signal handler can only see static variables; so these are the only ones that the command
- * line has.  The handler calls nothing but unlink, write, _exit and gram_context_cancel, which are
- * safe there.
+ * A signal handler can see only static variables, so the program has static variables only here.
+ * The handler calls only unlink, write, _exit and gram_context_cancel, which are safe in it.
  *
  * SPDX-License-Identifier: MIT
  */

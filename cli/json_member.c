@@ -11,7 +11,7 @@ static const char *skip_blanks(const char *at)
     return at + strspn(at, " \t\r\n");
 }
 
-/* Behind the string that begins at `at`. */
+/* The end of the string that begins at `at`. */
 static const char *skip_string(const char *at)
 {
     for (at++; *at && *at != '"'; at++)
@@ -19,8 +19,8 @@ static const char *skip_string(const char *at)
     return at + (*at == '"');
 }
 
-/* Behind the value that begins at `at`: where its brackets are closed and a comma or one more
- * bracket follows. */
+/* The end of the value that begins at `at`, where its brackets are closed and a comma or another
+ * closing bracket follows. */
 static const char *skip_value(const char *at)
 {
     int depth = 0;

@@ -1,9 +1,9 @@
 /*
- * kron_ranks.c - gram kron --mpi: the processes that mpirun has started share a product
+ * kron_ranks.c - `gram kron --mpi`: a product that is shared by the processes of mpirun
  *
- * Every process has read X and the factors, and multiplies its part of X; the first one gets all
- * parts of Y and writes them.  Between the steps the processes agree that none has failed, so that
- * all of them end, and one message is printed.
+ * Every process has read X and the factors, and multiplies its part of X.  The first process
+ * receives all parts of Y and writes them.  Between the steps the processes agree that none has
+ * failed; otherwise all of them end, and one message is printed.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -40,7 +40,7 @@ struct account {
     struct failure why;
 };
 
-/* The first process takes over the account of the first rank that failed. */
+/* The first process takes the message of the first rank that failed. */
 static void take_over(const struct account *all, int size, enum exit_status *status,
                       struct failure *why)
 {
@@ -78,7 +78,7 @@ static enum exit_status tell(struct kron_ranks *ranks, enum exit_status status, 
 enum exit_status kron_ranks_agree(struct kron_ranks *ranks, enum exit_status status,
                                   struct failure *why)
 {
-    /* Of what the library knows this is nearest to all that can happen here. */
+    /* This status of the library is the closest to everything that can fail here. */
     gram_status own = status == CLI_OK ? GRAM_OK : GRAM_BAD_DATA;
     gram_status all = gram_communicator_agree(ranks->g, ranks->c, own);
 
@@ -139,7 +139,7 @@ static enum exit_status multiply(struct kron_ranks *ranks, const struct kron_ran
                             why);
 }
 
-/* Copies the block of a rank into y; gives the number of its bytes. */
+/* Copies the block of a rank into y, and returns its number of bytes. */
 static size_t place(const struct parts *parts, const gram_kron_part *part, const char *from,
                     const struct matrix *y)
 {

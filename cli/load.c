@@ -1,5 +1,5 @@
 /*
- * load.c - tables for the machine, from text or .npy
+ * load.c - reads tables for the machine, from text or .npy files
  *
  * SPDX-License-Identifier: MIT
  */

@@ -1,5 +1,5 @@
 /*
- * load.h - tables for the machine, from text or .npy
+ * load.h - reads tables for the machine, from text or .npy files
  *
  * SPDX-License-Identifier: MIT
  */
@@ -8,8 +8,8 @@
 #include "csv.h"
 
 /*
- * Opens an input and tells by its first byte what it is: 0x93 begins every .npy file and no UTF-8
- * text.  Close with text_close.
+ * Opens an input, and recognises its format by the first byte: 0x93 begins every .npy file and no
+ * UTF-8 text.  Close it with text_close.
  */
 enum exit_status load_open(const char *path, FILE **file, int *is_npy, struct failure *why);
 

@@ -1,8 +1,9 @@
 /*
  * manual.c - the manual page and shell completion, from the tables of options
  *
- * The page is troff with the man macros.  A line that begins with a point or an apostrophe would
- * be a request, a backslash an escape and a minus sign a hyphen: roff() deals with all of them.
+ * The page is troff with the man macros.  There, a line that begins with a point or an apostrophe
+ * is a request, a backslash begins an escape, and a minus sign is a hyphen; roff() takes care of
+ * them.
  *
  * SPDX-License-Identifier: MIT
  */

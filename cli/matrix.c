@@ -1,5 +1,5 @@
 /*
- * matrix.c - numeric arrays of the commands: read, converted, made for a result, written
+ * matrix.c - numeric arrays of the commands: reading, conversion, room for results
  *
  * SPDX-License-Identifier: MIT
  */
@@ -163,7 +163,7 @@ enum exit_status matrix_check_square(const struct matrix *m, const char *path, s
                 (long long)(ndim > 0 ? shape[ndim - 1] : 1));
 }
 
-/* Memory order stays what it was: strides count elements. */
+/* The order in memory does not change; strides are counted in elements. */
 enum exit_status matrix_convert(struct matrix *m, gram_dtype dtype, struct failure *why)
 {
     struct matrix converted;

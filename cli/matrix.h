@@ -45,14 +45,14 @@ enum exit_status matrix_convert(struct matrix *m, gram_dtype dtype, struct failu
 enum exit_status matrix_common_dtype(struct matrix *a, struct matrix *b, struct failure *why);
 
 /*
- * Room for a result of rows by cols, and the batch that those of a and b (two dimensions or more)
- * broadcast to; f64 if a is f64, else f32.
+ * Makes room for a result of rows by cols, with the batch to which those of a and b (two dimensions
+ * or more) broadcast, in f64 if a is f64, else in f32.
  */
 enum exit_status matrix_result(const struct matrix *a, const struct matrix *b, int64_t rows,
                                int64_t cols, struct matrix *out, struct failure *why);
 
-/* The one or two matrices that cdist and kernel work on: of one dtype, of two dimensions or more,
- * with as many columns. */
+/* The one or two matrices of cdist and kernel: of the same dtype, with two dimensions or more, and
+ * with the same number of columns. */
 struct matrix_pair {
     struct matrix x, y;
     int two; /* y is there */
@@ -77,7 +77,7 @@ struct output_settings {
 extern const struct option_row output_options[];
 
 enum format output_format_of(const struct output_settings *settings);
-/* Refuses a path that promises a format which is not written, unless the format is given. */
+/* Refuses a path whose ending names a format that is not written, unless --format is given. */
 enum exit_status output_check_format(const struct output_settings *settings, struct failure *why);
 
 /* Writes a row-major f32 or f64 array. */

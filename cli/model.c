@@ -1,5 +1,5 @@
 /*
- * model.c - tables as the library sees them, and models that were loaded
+ * model.c - tables in the library's form, and models that were loaded
  *
  * SPDX-License-Identifier: MIT
  */

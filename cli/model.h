@@ -9,7 +9,8 @@
 #include "csv.h"
 #include "json.h"
 
-/* Rows of a table as the library sees them; borrowed from the table.  free(columns) when done. */
+/* Rows of a table in the library's form, which are borrowed from the table.  Call free(columns)
+ * when done. */
 struct table_view {
     gram_table t;
     gram_column *columns;
@@ -25,7 +26,7 @@ enum exit_status table_view_make(const struct table *t, int64_t first, int64_t r
 /* One column, from row `first` on. */
 gram_column table_column(const struct table *t, int64_t column, int64_t first);
 
-/* Index of a column that must be there; `what` is how the message calls it. */
+/* The index of a column that must exist; `what` is its name in the message. */
 enum exit_status table_require(const struct table *t, const char *path, const char *name,
                                const char *what, int64_t *index, struct failure *why);
 
@@ -42,8 +43,8 @@ enum exit_status model_load(const char *path, const struct common_settings *comm
 void model_free(struct model *m);
 
 /*
- * Reads the columns that the model needs, as the kinds that it needs, and with `target` its target
- * too (-1 in *target_index without).
+ * Reads the columns that the model needs, with the kinds that it needs.  With `target` it also
+ * reads the target; otherwise *target_index is -1.
  */
 enum exit_status model_read_table(const struct model *m, const char *path,
                                   const struct input_settings *input, int target, struct table *out,

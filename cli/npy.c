@@ -1,8 +1,8 @@
 /*
  * npy.c - arrays in NumPy's .npy format, versions 1 to 3
  *
- * Memory for the elements grows with what has really been read, so a header that promises more
- * than the file holds costs nothing.
+ * Memory for the elements grows with the bytes that were read, so a header that states more
+ * elements than the file has costs nothing.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -46,7 +46,7 @@ const char *npy_type_name(enum npy_type type)
     return types[type].name;
 }
 
-/* Exactly size bytes, or an error that says what was cut off. */
+/* Reads exactly size bytes; otherwise the error says which part is cut off. */
 static enum exit_status read_exactly(FILE *file, const char *path, void *to, size_t size,
                                      const char *what, struct failure *why)
 {
@@ -93,7 +93,7 @@ static enum exit_status read_header(FILE *file, const char *path, struct npy *ou
     return status;
 }
 
-/* Where the length of the file is known, it must be what the header says. */
+/* If the length of the file is known, it must be that which follows from the header. */
 static enum exit_status check_length(FILE *file, const char *path, int64_t bytes,
                                      struct failure *why)
 {

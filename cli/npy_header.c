@@ -1,7 +1,7 @@
 /*
  * npy_header.c - the Python dict at the start of a .npy file
  *
- * The grammar that numpy.save writes and nothing more:
+ * The grammar is that which numpy.save writes, and nothing more:
  *   {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
  *
  * SPDX-License-Identifier: MIT

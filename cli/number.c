@@ -1,12 +1,12 @@
 /*
- * number.c - numbers to and from text, whatever the locale
+ * number.c - converts numbers to and from text, independent of the locale
  *
- * Reading: up to 19 digits are gathered into an integer w, so that the number is w 10^e.  If
- * w <= 2^53 and |e| <= 22 both w and 10^|e| are exact in double, and one multiplication or
- * division rounds once: the result is correctly rounded (Clinger, How to read floating point
- * numbers accurately, PLDI 1990).  Up to |e| <= 27 integers of 128 bits do it, at a third of the
- * time of strtod, which does the rest.
- * The program never calls setlocale(), so strtod and snprintf use the C locale's point.
+ * Reading: up to 19 digits are gathered into an integer w, so that the number is w 10^e.  If w <=
+ * 2^53 and |e| <= 22 both w and 10^|e| are exact in double, and one multiplication or division
+ * rounds once: the result is correctly rounded (Clinger, How to read floating point numbers
+ * accurately, PLDI 1990).  Up to |e| <= 27, integers of 128 bits give the result in a third of the
+ * time of strtod, which reads all other numbers.  The program never calls setlocale(), so strtod
+ * and snprintf use the C locale's point.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -96,7 +96,8 @@ static const char *parse_infinity(const char *at, int negative, double *value)
     return strncasecmp(at, "infinity", 8) == 0 ? at + 8 : at + 3;
 }
 
-/* The exponent "e-12" at *at, clamped to what strtod will turn into 0 or infinity anyway. */
+/* Reads the exponent "e-12" at *at, clamped to values for which strtod returns 0 or infinity in any
+ * case. */
 static int64_t parse_exponent(const char **at)
 {
     const char *digits = *at + 1;

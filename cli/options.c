@@ -1,5 +1,5 @@
 /*
- * options.c - the command line of one command to its settings
+ * options.c - parses the command line of a command into its settings
  *
  * SPDX-License-Identifier: MIT
  */
@@ -96,7 +96,7 @@ static enum exit_status parse_choice(const struct option_row *row, const char *t
                 row->choices);
 }
 
-/* A delimiter that can be part of a number, a quote or a line end would make no sense. */
+/* Reads a delimiter.  It cannot be part of a number, a quote or a line end. */
 static enum exit_status parse_character(const struct option_row *row, const char *text, char *value,
                                         struct failure *why)
 {
@@ -173,7 +173,7 @@ static enum exit_status set_fallbacks(const struct flat *flat, struct failure *w
     return CLI_OK;
 }
 
-/* "--m could be --metric or --memory"; the names that begin as the argument does. */
+/* Fails with "--m could be --metric or --memory": the names that begin like the argument. */
 static enum exit_status ambiguous(const struct flat *flat, const char *argument,
                                   struct failure *why)
 {
@@ -187,7 +187,7 @@ static enum exit_status ambiguous(const struct flat *flat, const char *argument,
     return fail(why, CLI_USAGE, "%.100s could be %s", argument, names);
 }
 
-/* An option that is none, or not of this command, or not whole. */
+/* Fails for an argument that is not an option of this command, or that is an incomplete name. */
 static enum exit_status unknown(const struct command *command, const struct flat *flat,
                                 const char *argument, struct failure *why)
 {
@@ -207,7 +207,7 @@ static enum exit_status unknown(const struct command *command, const struct flat
                 closest_hint(&closest, "--", "", hint), command->name);
 }
 
-/* What getopt_long could not make sense of: argv[at] as it stands there. */
+/* Fails for an argument that getopt_long does not accept. */
 static enum exit_status misuse(const struct command *command, const struct flat *flat, int result,
                                const char *argument, struct failure *why)
 {

@@ -1,5 +1,5 @@
 /*
- * output.c - output files that are there whole or not at all
+ * output.c - output files that appear completely or not at all
  *
  * SPDX-License-Identifier: MIT
  */
@@ -202,7 +202,7 @@ void output_wrapped(struct output *out, const char *text, int at, int indent, in
     output_text(out, "\n");
 }
 
-/* The name of a new file reaches the disk with its directory; some file systems cannot say so. */
+/* The name of a new file reaches the disk with its directory, which some file systems cannot sync. */
 static void sync_directory(char *path)
 {
     int descriptor = open(dirname(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

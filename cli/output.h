@@ -35,7 +35,7 @@ enum output_style {
 /* Creates the temporary file; path must outlive the output.  "-" is standard output. */
 enum exit_status output_open(struct output *out, const char *path, struct failure *why);
 
-/* Writing remembers the first error and then does nothing: output_close reports it. */
+/* After the first error, writing does nothing; output_close reports the error. */
 void output_write(struct output *out, const void *data, size_t size);
 void output_text(struct output *out, const char *text);
 /* A name that came from a file, fit for a terminal (text_mask). */
@@ -55,6 +55,6 @@ void output_wrapped(struct output *out, const char *text, int at, int indent, in
 /* Completes the output: flushed, on the disk, renamed.  On an error nothing is left behind. */
 enum exit_status output_close(struct output *out, struct failure *why);
 
-/* Drops the output; for the way out after an error.  Does nothing after output_close. */
+/* Discards the output after an error.  Does nothing after output_close. */
 void output_discard(struct output *out);
 #endif

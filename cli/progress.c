@@ -3,8 +3,8 @@
  *
  *   [###########...................]  37%  0:12  searching, 41 tried
  *
- * A thread draws it: the work tells how far it is where it can, which may be seconds apart, and the
- * clock goes on meanwhile.
+ * A thread draws the bar, because the work may report its progress only every few seconds, and the
+ * clock should go on meanwhile.
  *
  * SPDX-License-Identifier: MIT
  */

@@ -29,7 +29,7 @@ void importance_json(struct json *j, const gram_machine_feature *features, int64
     json_end(j);
 }
 
-/* A name in a column of `room` characters; one that is longer ends with two points. */
+/* Writes a name in a column of `room` characters; a longer one ends with two points. */
 static void name_column(struct output *out, const char *name, int room)
 {
     const int size = text_characters(name);
@@ -53,7 +53,7 @@ void importance_text(struct output *out, const gram_machine_feature *features, i
         int size = text_characters(features[i].name);
         longest = size > longest ? size : longest;
     }
-    if (out->columns > 0) { /* the bars give way before the names do */
+    if (out->columns > 0) { /* the bars become shorter before the names do */
         const int room = out->columns - 1 - SHARE;
         longest = longest < room ? longest : room > LEAST_NAME ? room : LEAST_NAME;
         cells = room - longest < cells ? room - longest : cells;

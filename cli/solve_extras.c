@@ -1,5 +1,5 @@
 /*
- * solve_extras.c - what `gram solve` can do and tell beside a solution
+ * solve_extras.c - the options of `gram solve` besides the method, and its report
  *
  * SPDX-License-Identifier: MIT
  */

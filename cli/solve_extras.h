@@ -18,13 +18,14 @@ enum {
     SOLVE_MOST_JITTERS = 64
 };
 
-/* What the library tells of a matrix or a solution: where it computes, and brought here. */
+/* A number that the library reports for a matrix or a solution: where the context computes, and
+ * copied to the CPU. */
 struct solve_answer {
     struct device_matrix there;
     struct matrix here; /* memory NULL: not asked for */
 };
 
-/* All that it tells: solve_extras_free when done. */
+/* All of these numbers; call solve_extras_free when done. */
 struct solve_extras {
     struct solve_answer rcond, jittered, backward, refinings;
     double jitter[SOLVE_MOST_JITTERS];

@@ -1,5 +1,5 @@
 /*
- * terminal.c - the terminal behind a stream: its width, and whether it knows colours
+ * terminal.c - the terminal of a stream: its width, and whether it shows colours
  *
  * SPDX-License-Identifier: MIT
  */

@@ -1,5 +1,5 @@
 /*
- * text.c - a whole input in memory, and pieces of it fit for a message
+ * text.c - reads a whole input into memory, and quotes pieces of it in messages
  *
  * SPDX-License-Identifier: MIT
  */

@@ -1,5 +1,5 @@
 /*
- * tune_eigh.c - `gram tune eigh`: which driver does eigenproblems of a shape fastest
+ * tune_eigh.c - `gram tune eigh`: finds the fastest driver for eigenproblems of a shape
  *
  * SPDX-License-Identifier: MIT
  */

@@ -1,5 +1,5 @@
 /*
- * tune_kron.c - `gram tune kron`: which groups of Kronecker factors are fastest here
+ * tune_kron.c - `gram tune kron`: finds the fastest groups of Kronecker factors on this machine
  *
  * SPDX-License-Identifier: MIT
  */

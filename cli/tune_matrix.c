@@ -1,5 +1,5 @@
 /*
- * tune_matrix.c - matrices of numbers to measure with, where the context computes, and their sizes
+ * tune_matrix.c - matrices of numbers for measurements, where the context computes, and their sizes
  *
  * SPDX-License-Identifier: MIT
  */

@@ -1,5 +1,5 @@
 /*
- * tune_report.c - what every kind of `gram tune` prints around its own lines
+ * tune_report.c - the lines that every kind of `gram tune` prints around its own
  *
  * SPDX-License-Identifier: MIT
  */

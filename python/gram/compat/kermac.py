@@ -111,7 +111,8 @@ class KernelDescriptor:
     """A kernel: s = outer(sum of inner(operator)), then s itself, exp(-s / L) or exp(-s / (2 L^2)),
     with L the bandwidth.
 
-    Combinations that are not possible are refused by gram.compat.kermac.run_kernel.
+    Shapes, dtypes and errors, also for combinations that are not possible, are the same as
+    gram.compat.kermac.run_kernel has.
 
     >>> half = KernelDescriptor(
     ...     InnerOperator.DIFF, PowerType.ABS, PowerType.SQRT, KernelType.LAPLACE)
@@ -471,7 +472,7 @@ class ModuleCache:
     """A class with the name of kermac's cache.  libgram compiles kernels at their first use, and
     keeps them in gram.cache.
 
-    kermac's names of kernels have no counterpart: its methods raise NotImplementedError.
+    kermac's names of kernels have no counterpart.  Raises NotImplementedError when one is used.
 
     >>> ModuleCache().get_function(0, "cute_build_kernel")
     Traceback (most recent call last):
@@ -509,7 +510,7 @@ def cdist_grad(a, b, c, d, out=None, p=2.0, eps=1e-8, debug=False):
     Coordinates that are equal contribute 0 for every p, so eps, with which kermac avoids a division
     by zero, has no effect.  Matrices have two or three dimensions; all are float32, or all are
     float64.  Raises TypeError for arguments that are not tensors and for other dtypes, and
-    ValueError for shapes, strides or p that do not fit.  Shapes and source: gram.cdist_grad.
+    ValueError for shapes, strides or p that do not fit.  Shapes and source as gram.cdist_grad.
 
     >>> one = torch.ones(1, 1)
     >>> cdist_grad(one, 2 * one, 3 * one, 5 * one).item()
