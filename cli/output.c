@@ -202,7 +202,8 @@ void output_wrapped(struct output *out, const char *text, int at, int indent, in
     output_text(out, "\n");
 }
 
-/* The name of a new file reaches the disk with its directory, which some file systems cannot sync. */
+/* The name of a new file reaches the disk with its directory, which some file systems cannot
+ * sync. */
 static void sync_directory(char *path)
 {
     int descriptor = open(dirname(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,5 +1,5 @@
 /*
- * py_args.c - the arguments of a Python call, sorted by name and read
+ * py_args.c - sorts the arguments of a Python call by name, and reads them
  *
  * SPDX-License-Identifier: MIT
  */
@@ -134,7 +134,7 @@ int py_text(const char *function, const char *name, PyObject *value, const char 
     return 0;
 }
 
-/* Equal, where - and _ are the same. */
+/* Whether the names are equal, where - and _ count as the same. */
 static bool same_name(const char *a, const char *b)
 {
     for (; *a && *b; a++, b++)

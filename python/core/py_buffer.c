@@ -1,5 +1,6 @@
 /*
- * py_buffer.c - an object with the buffer protocol (NumPy's arrays) seen as a gram_tensor
+ * py_buffer.c - views an object with the buffer protocol, such as an array of NumPy, as a
+ * gram_tensor
  *
  * SPDX-License-Identifier: MIT
  */
@@ -40,13 +41,14 @@ static int refuse_dtype(const struct py_call *call, const struct py_array *array
     return -1;
 }
 
-/* Whole numbers and truth values of the module struct, but not the bytes of a text. */
+/* Whether the format is that of integers or truth values in the module struct; bytes objects do not
+ * count. */
 static bool are_integers(const struct py_array *array, const char *code)
 {
     return code[0] && !code[1] && strchr("?bBhHiIlLqQnN", code[0]) && !PyBytes_Check(array->object);
 }
 
-/* 0, PY_INTEGERS for those that the library does not know, or -1. */
+/* Returns 0, PY_INTEGERS for integers of a dtype that the library does not support, or -1. */
 static int find_dtype(const struct py_call *call, struct py_array *array)
 {
     const Py_buffer *view = &array->held.view;
@@ -94,7 +96,7 @@ static int copy_shape(const struct py_call *call, struct py_array *array)
         return -1;
     }
     for (int i = view->ndim - 1; i >= 0; i--) {
-        /* ctypes leaves out the strides of what lies row by row. */
+        /* ctypes omits the strides of row-major arrays. */
         Py_ssize_t stride = view->strides ? view->strides[i] : packed;
         if (__builtin_mul_overflow(packed, view->shape[i] > 0 ? view->shape[i] : 1, &packed))
             packed = 0; /* then the array has no elements */

@@ -1,5 +1,5 @@
 /*
- * py_cache.c - the functions behind gram.cache: what the cache of compiled kernels holds
+ * py_cache.c - the functions of gram.cache, which show and change the cache of compiled kernels
  *
  * SPDX-License-Identifier: MIT
  */

@@ -1,5 +1,5 @@
 /*
- * py_call.c - one call from its beginning to its end: arrays in, exceptions out
+ * py_call.c - a call from its beginning to its end: contexts, results and exceptions
  *
  * SPDX-License-Identifier: MIT
  */
@@ -65,7 +65,7 @@ static void give_back(struct py_call *call)
     py_give_context(call->state, &idle);
 }
 
-/* Gives back what the library worked with; the results stay. */
+/* Releases everything that the library needed; the results stay. */
 static void let_go(struct py_call *call)
 {
     while (call->count)
@@ -94,7 +94,7 @@ PyObject *py_fail(struct py_call *call)
     return NULL;
 }
 
-/* What the caller gets for a result, a new reference. */
+/* The object that the caller gets for a result, a new reference. */
 static PyObject *finished(const struct py_result *result)
 {
     if (result->finish && result->finish != Py_None)
@@ -154,7 +154,8 @@ static int refuse_places(const struct py_call *call, const struct py_array *a,
     return -1;
 }
 
-/* The call goes on in a context of the device, on the array's stream; NULL: the default one. */
+/* Continues the call in a context of the device, on the stream of the array; NULL: the default
+ * stream. */
 static int go_to(struct py_call *call, gram_device device, const struct py_array *array)
 {
     void *stream = NULL;

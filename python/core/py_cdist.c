@@ -1,5 +1,5 @@
 /*
- * py_cdist.c - gram.cdist, and what all functions of two sets of points share
+ * py_cdist.c - gram.cdist, and the code that all functions of two sets of points share
  *
  * SPDX-License-Identifier: MIT
  */

@@ -1,8 +1,8 @@
 /*
  * py_communicator.c - gram.Communicator, the processes or threads that share a call; gram.nccl_id
  *
- * What is not closed stays open for the life of the process, as with mpi4py: to destroy a
- * communicator is a matter of all ranks, and no garbage collector knows of the others.
+ * A communicator that is not closed stays open for the life of the process, as with mpi4py.  All
+ * ranks must destroy a communicator together, and a garbage collector cannot know of the others.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -205,7 +205,7 @@ static PyObject *communicator_enter(PyObject *object, PyObject *unused)
     return Py_NewRef(object);
 }
 
-/* With an exception other ranks may still wait for this one: it stays open. */
+/* After an exception, other ranks may still wait for this one, so the communicator stays open. */
 static PyObject *communicator_exit(PyObject *object, PyObject *args)
 {
     PyObject *type, *value, *traceback;

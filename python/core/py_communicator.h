@@ -16,10 +16,11 @@ struct py_communicator {
     bool of_nccl, busy;
 };
 
-/* For one call, after which busy is to be cleared; NULL with an exception. */
+/* Takes the communicator for one call, after which the caller clears busy; NULL with an
+ * exception. */
 struct py_communicator *py_communicator_take(struct py_state *state, const char *function,
                                              PyObject *object);
-/* This rank has raised in front of a call: ends it on the others. */
+/* This rank has raised an exception before a call; ends the call on the other ranks. */
 void py_communicator_fail(struct py_communicator *self);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * py_context.c - contexts that wait for calls, devices by name, statuses as exceptions
+ * py_context.c - idle contexts, the names of devices, and exceptions for statuses
  *
- * A call has a context for itself while it runs, taken from those that wait: so every thread that
- * is inside of a call has its own, and no more are made than calls ever ran at once.  The library
- * makes the threads of a context anew in a child after fork().
+ * A call takes one of the idle contexts for the time that it runs.  Every thread within a call
+ * therefore has its own context, and there are never more contexts than calls that ran at the same
+ * time.  After fork(), the library creates the threads of a context again in the child.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the library calls gram_NAME, and Python otherwise: the longer ones first. */
+/* Functions that have another name in Python than gram_NAME of the library; longer names come
+ * first. */
 static const char *const python_names[][2] = {
     {"machine_evaluate", "Machine.score"},
     {        "machine_",      "Machine."},
@@ -24,7 +25,8 @@ static const char *const python_names[][2] = {
     {          "cache_",        "cache."},
 };
 
-/* The message as Python says it: the function's name, and options, which are arguments here. */
+/* The message in the words of Python: with the Python name of the function, and with options as
+ * arguments. */
 static void translate(const char *message, char *out, size_t room)
 {
     const char *rest = message + strlen("gram_"), *at;
@@ -118,7 +120,7 @@ void py_give_context(struct py_state *state, const struct py_idle *idle)
 {
     if (idle->of_torch) { /* PyTorch may give the memory to tensors now */
         gram_status status = gram_context_use_workspace(idle->g, NULL, 0);
-        (void)status; /* a device that has died is told by the next call */
+        (void)status; /* the next call reports a device that has failed */
     }
     if (idle->threads != state->threads) {
         gram_context_destroy(idle->g);
@@ -144,7 +146,7 @@ PyObject *py_device_text(gram_device device)
                                    : PyUnicode_FromFormat("cuda:%d", (int)device.index);
 }
 
-/* The device of a name, index -1 if there is none of that name. */
+/* The device with a name; its index is -1 if there is none. */
 static gram_device device_named(const char *name)
 {
     gram_device none = {GRAM_CPU, -1};
@@ -161,7 +163,8 @@ static gram_device device_named(const char *name)
     return *end || index > INT16_MAX ? none : (gram_device){GRAM_CUDA, (int32_t)index};
 }
 
-/* "cpu", "cuda", "cuda:1", or anything whose str() is one of these, as a torch.device. */
+/* Reads "cpu", "cuda", "cuda:1", or an object whose str() is one of these, such as a
+ * torch.device. */
 int py_device(const char *function, PyObject *value, gram_device *out)
 {
     PyObject *text;

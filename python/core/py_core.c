@@ -26,7 +26,7 @@ PyObject *py_helper(struct py_state *state, const char *name)
 #define FAST(function) (PyCFunction)(void (*)(void))(function)
 #define KEYWORDS       (METH_FASTCALL | METH_KEYWORDS)
 
-/* The functions whose scratch can be asked for. */
+/* The functions with a workspace query. */
 static const struct {
     const char *name;
     PyObject *(*query)(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
@@ -126,7 +126,7 @@ static int fill(PyObject *module)
         return -1;
     state->linalg_error =
         PyErr_NewExceptionWithDoc("gram.LinAlgError", linalg_doc, PyExc_ValueError, NULL);
-    /* The type remembers its signature from the whole text; __doc__ is what stands behind it. */
+    /* The type takes its signature from the whole text; __doc__ is the part after the signature. */
     if (!state->linalg_error || set_doc(state->linalg_error, strstr(linalg_doc, "A fact")) ||
         PyModule_AddObjectRef(module, "LinAlgError", state->linalg_error) ||
         PyModule_AddStringConstant(module, "__version__", gram_version()))

@@ -1,10 +1,10 @@
 /*
- * py_core.h - what the files of the extension gram._core share: its state, its calls, its arrays
+ * py_core.h - the state, the calls and the arrays that the files of the extension gram._core share
  *
- * A function of the module is one py_call: take a context, read the arguments, view the arrays,
- * let go of the interpreter's lock, call the library, raise its message.  No arithmetic here.
- * Written for the stable binary interface (Py_LIMITED_API, set by CMake), so that one build serves
- * every later CPython.
+ * Every function of the module is one py_call: it takes a context, reads the arguments, views the
+ * arrays, releases the interpreter's lock, calls the library, and raises its message.  There is no
+ * arithmetic here.  The code uses only the stable binary interface (Py_LIMITED_API, which CMake
+ * sets), so that one build works with every later CPython.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -24,17 +24,19 @@ enum {
 
 struct py_exchange;
 
-/* What is known of a type of arrays. */
+/* The properties of a type of arrays. */
 struct py_type {
     PyTypeObject *type;            /* owned, so that its address stays its own */
     const struct py_exchange *api; /* DLPack's C exchange API; NULL: the type has none */
     bool is_torch;                 /* has gradients and lazily negated views */
-    bool is_frozen;                /* must not be written, though nothing in the data says so */
-    bool is_masked;                /* has elements that do not count */
-    bool is_cuda;                  /* the buffer protocol, where it has it, is not for a GPU */
+    bool is_frozen;                /* must not be written, although its data are not marked as
+                                    * read-only */
+    bool is_masked;                /* may have masked elements */
+    bool is_cuda;                  /* its arrays are on a GPU, so its buffer protocol must not be
+                                    * used */
 };
 
-/* A context that waits for its next call. */
+/* A context that is idle between calls. */
 struct py_idle {
     gram_context *g;
     gram_device device;
@@ -61,7 +63,7 @@ struct py_state {
 
 /* ---- Arguments ---------------------------------------------------------------------------- */
 
-/* What a function takes: its words in the order of the positional arguments. */
+/* The arguments of a function: its words in the order of the positional arguments. */
 struct py_signature {
     const char *name; /* "gram.cdist" */
     const unsigned char *words;
@@ -72,7 +74,7 @@ struct py_signature {
 int py_parse(struct py_state *state, const struct py_signature *signature, PyObject *const *args,
              Py_ssize_t nargs, PyObject *kwnames, PyObject **values);
 
-/* Numbers, truth values and texts; an absent value leaves *out as it is. */
+/* Read numbers, truth values and texts.  An absent value leaves *out unchanged. */
 int py_double(const char *function, const char *name, PyObject *value, double *out);
 int py_int64(const char *function, const char *name, PyObject *value, int64_t *out);
 int py_bool(const char *function, const char *name, PyObject *value, bool *out);
@@ -90,14 +92,14 @@ enum py_hold {
     PY_MANAGED   /* managed is to be deleted */
 };
 
-/* What an array has to say about the dtype in which a call computes. */
+/* The part that an array plays in the choice of the dtype in which a call computes. */
 enum py_rank {
     PY_SILENT,   /* an output, or numbers that keep their own dtype */
     PY_OPEN,     /* a list, which has no dtype: it takes that of the others */
     PY_FLOATS,   /* floating-point numbers */
-    PY_WHOLE_8,  /* integers of 8 bits, or truth values: every floating-point dtype holds them */
-    PY_WHOLE_16, /* integers of 16 bits: float32 and float64 do */
-    PY_WHOLE_64, /* integers of 32 or 64 bits: they go to float64 */
+    PY_WHOLE_8,  /* integers of 8 bits, or truth values: fit every floating-point dtype */
+    PY_WHOLE_16, /* integers of 16 bits: fit float32 and float64 */
+    PY_WHOLE_64, /* integers of 32 or 64 bits: they become float64 */
     PY_FIXED     /* an array that is not converted here: one of PyTorch, JAX or CuPy, or integers
                     that are computed with */
 };
@@ -121,7 +123,7 @@ struct py_array {
 /* An output of a call. */
 struct py_result {
     PyObject *array;  /* owned */
-    PyObject *finish; /* makes of it what is returned; or NULL */
+    PyObject *finish; /* a function that makes the returned object of it; or NULL */
 };
 
 struct py_call {
@@ -132,7 +134,7 @@ struct py_call {
     void *stream;
     int threads;
     bool of_torch; /* scratch on the device comes from PyTorch's allocator */
-    bool query;    /* a workspace is asked for: outputs may be absent */
+    bool query;    /* the call is a workspace query, so outputs may be absent */
     gram_workspace need;
     struct py_array own[PY_MOST_ARRAYS];
     struct py_array *array; /* own, or the heap's (py_reserve) */
@@ -144,19 +146,20 @@ struct py_call {
 
 /* Begins a call on the CPU; -1 with an exception if there is no context. */
 int py_open(struct py_call *call, struct py_state *state, const char *function);
-/* Makes room for most arrays in place of PY_MOST_ARRAYS, before the first; -1 with an exception. */
+/* Makes room for `most` arrays instead of PY_MOST_ARRAYS.  It must be called before the first array
+ * is viewed; -1 with an exception. */
 int py_reserve(struct py_call *call, Py_ssize_t most);
-/* Moves a call to where it goes on; from is not to be closed then. */
+/* Moves a call to another place; `from` must not be closed afterwards. */
 void py_move(struct py_call *to, const struct py_call *from);
 /* Sorts the arguments into values and begins a call of that signature. */
 int py_begin(struct py_call *call, PyObject *module, const struct py_signature *signature,
              PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **values);
 /* Releases everything. */
 void py_close(struct py_call *call);
-/* Ends a call that has raised an exception already; NULL. */
+/* Ends a call after an exception has been raised; returns NULL. */
 PyObject *py_fail(struct py_call *call);
-/* Releases everything; returns the results, of a query the bytes that are needed; if status is not
- * GRAM_OK, raises. */
+/* Releases everything, and returns the results, or the bytes of a workspace query.  Raises if
+ * status is not GRAM_OK. */
 PyObject *py_end(struct py_call *call, gram_status status);
 
 /* Views an array; NULL with an exception.  The tensor lives until py_close.  An input that is a
@@ -166,16 +169,18 @@ PyObject *py_end(struct py_call *call, gram_status status);
 gram_tensor *py_input(struct py_call *call, const char *name, PyObject *object);
 gram_tensor *py_raw_input(struct py_call *call, const char *name, PyObject *object);
 gram_tensor *py_inout(struct py_call *call, const char *name, PyObject *object);
-/* A number, or an array whose values broadcast over the batch.  An absent one leaves *out. */
+/* Reads a number, or an array whose values broadcast over the batch.  An absent value leaves *out
+ * unchanged. */
 int py_scalar(struct py_call *call, const char *name, PyObject *value, gram_scalar *out);
-/* All inputs are there: converts them to one dtype, which may change what py_input has viewed, by
- * py_promote; checks that they are on one device and takes its context. */
+/* Is called after all inputs were viewed.  Converts them to one dtype by py_promote, which may
+ * change tensors of py_input; checks that they are on the same device, and takes a context of
+ * it. */
 int py_place(struct py_call *call);
-/* The same where arrays of the CPU may stand beside those of one GPU, whose context it then is;
- * without any that of asked. */
+/* The same for calls that accept arrays on the CPU together with arrays on one GPU, of which it
+ * then takes a context; without any array on a GPU, of the device `asked`. */
 int py_place_most(struct py_call *call, gram_device asked);
 
-/* What an output looks like. */
+/* The dtype and the shape of an output. */
 struct py_shape {
     gram_dtype dtype;
     int ndim;
@@ -186,14 +191,14 @@ struct py_shape {
 void py_batch(struct py_shape *shape, const gram_tensor *t, int core);
 void py_append(struct py_shape *shape, int64_t size);
 /*
- * An output of a call, one of its results: object, viewed for writing, or if it is None a new array
- * of the shape, of the library and on the device of the first array; for a query, a description
- * without memory.  NULL with an exception.
+ * An output of a call, which becomes one of its results: `object`, viewed for writing, or if it is
+ * None, a new array of the shape, of the library of the first array and on its device; for a query,
+ * a description without memory.  NULL with an exception.
  */
 gram_tensor *py_output(struct py_call *call, const char *name, PyObject *object,
                        const struct py_shape *shape);
 
-/* Is it an argument at all? */
+/* Whether the argument is given and not None. */
 static inline bool py_given(PyObject *value)
 {
     return value && value != Py_None;
@@ -214,17 +219,18 @@ PyObject *py_helper(struct py_state *state, const char *name);
 
 /* A new object of a type of the module, all zeros; NULL with an exception. */
 void *py_new(PyTypeObject *type);
-/* The end of a deallocator: drops what the object kept alive, which may be NULL, and its memory. */
+/* The end of a deallocator: releases the owner, which may be NULL, and the object's memory. */
 void py_delete(PyObject *object, PyObject *owner);
-/* Takes an object, which is called what, for a thread; -1 with an exception where it is busy. */
+/* Takes an object, which messages call `what`, for a thread; -1 with an exception if it is busy. */
 int py_take(bool *busy, const char *function, const char *what);
 /* Begins a call that makes a list, which is returned; NULL with an exception. */
 PyObject *py_open_list(struct py_call *call, struct py_state *state, const char *function);
-/* Appends an item, which is taken; where it is NULL or there is no memory, the list is dropped. */
+/* Appends an item, whose reference is taken.  If the item is NULL or memory is short, the list is
+ * released. */
 void py_add(PyObject **list, PyObject *item);
 /* Releases everything; returns the list, or raises if status is not GRAM_OK. */
 PyObject *py_end_list(struct py_call *call, PyObject *list, gram_status status);
-/* The same of a call that gives nothing: None. */
+/* The same for a call without a result, which returns None. */
 PyObject *py_end_none(struct py_call *call, gram_status status);
 
 /* ---- How the files divide the work --------------------------------------------------------- */
@@ -232,16 +238,17 @@ PyObject *py_end_none(struct py_call *call, gram_status status);
 /* py_input.c: converts integers and lists, and the floats that they meet, to the dtype that
  * numpy.result_type gives for all inputs of a call; -1 with an exception. */
 int py_promote(struct py_call *call);
-/* py_type.c: what is known of an object's type; -1 with an exception that is none of its own. */
+/* py_type.c: the properties of an object's type; -1 with an exception that must not be ignored. */
 int py_type_of(struct py_state *state, PyObject *object, struct py_type *out);
-/* Drops an exception of an object that was asked for something; -1 if it is one that nobody may
- * drop: KeyboardInterrupt, SystemExit, MemoryError. */
+/* Clears an exception that an object has raised when it was queried; -1 if the exception must not
+ * be cleared: KeyboardInterrupt, SystemExit or MemoryError. */
 int py_drop_exception(void);
-/* The attribute of an object, a new reference; NULL without an exception if there is none, with one
- * that may not be dropped. */
+/* The attribute of an object, a new reference.  NULL without an exception if it does not exist, and
+ * with one that must not be cleared. */
 PyObject *py_attribute(PyObject *object, const char *name);
-/* py_buffer.c, py_dlpack.c: 1 viewed, 0 the object has no such protocol, -1 exception. Where what
- * was viewed are integers, or would be, PY_INTEGERS: dtypes that the library may not know. */
+/* py_buffer.c, py_dlpack.c: return 1 if the object was viewed, 0 if it does not have the protocol,
+ * -1 with an exception, and PY_INTEGERS for integers of a dtype that the library may not
+ * support. */
 enum {
     PY_INTEGERS = 2
 };
@@ -254,8 +261,8 @@ PyObject *py_new_exchanged(struct py_call *call, const struct py_type *type, str
 /* The stream on which the library of the array works now. */
 int py_current_stream(struct py_call *call, const struct py_array *array, void **stream);
 void py_release(struct py_array *array);
-/* Raises a TypeError about an array, chained to what its own library said, which stays what it is
- * if it is no Exception or a MemoryError; returns -1. */
+/* Raises a TypeError about an array, chained to the exception of its own library; a MemoryError, or
+ * an exception that is not derived from Exception, stays as it is.  Returns -1. */
 int py_refuse(const struct py_call *call, const struct py_array *array, const char *why);
 const char *py_dtype_name(gram_dtype dtype);
 /* py_context.c */

@@ -1,5 +1,5 @@
 /*
- * py_device.c - what this machine offers: devices, memory, threads, versions
+ * py_device.c - functions about this machine: devices, memory, threads, versions
  *
  * SPDX-License-Identifier: MIT
  */
@@ -63,7 +63,7 @@ PyObject *py_best_device(PyObject *module, PyObject *unused)
     Py_END_ALLOW_THREADS return py_device_text(device);
 }
 
-/* Bytes of memory that this process has resident; -1 where the system does not say. */
+/* The resident memory of this process in bytes; -1 if the system does not report it. */
 static long long resident_bytes(void)
 {
     FILE *file = fopen("/proc/self/statm", "r");

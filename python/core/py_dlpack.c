@@ -1,8 +1,8 @@
 /*
  * py_dlpack.c - arrays through DLPack: the C exchange API of their type, or __dlpack__()
  *
- * A capsule is not consumed but kept, unrenamed, until the call is over: its destructor frees the
- * export, and the array stays its owner's.
+ * A capsule is not consumed, but is kept under its own name until the call ends.  Its destructor
+ * then frees the export, and the owner keeps the array.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -44,7 +44,7 @@ int py_refuse(const struct py_call *call, const struct py_array *array, const ch
     return -1;
 }
 
-/* Releases an answer of Python; -1 if there is none. */
+/* The truth value of an answer of Python, which is released; -1 if there is none. */
 static int truth(PyObject *answer)
 {
     int yes = answer == Py_False ? 0 : answer ? PyObject_IsTrue(answer) : -1;
@@ -53,7 +53,7 @@ static int truth(PyObject *answer)
     return yes;
 }
 
-/* Says which method of the tensor gives what can be taken. */
+/* Refuses a tensor, and names the method that returns an acceptable one. */
 static int ask_for(const struct py_call *call, const struct py_array *array, const char *trouble,
                    const char *method)
 {
@@ -62,8 +62,8 @@ static int ask_for(const struct py_call *call, const struct py_array *array, con
     return -1;
 }
 
-/* What neither protocol says of a torch.Tensor: that gradients want its operations, and that its
- * values are to be negated when they are read. */
+/* Checks two properties of a torch.Tensor that neither protocol reports: that its operations are
+ * recorded for gradients, and that its values are to be negated when they are read. */
 static int check_torch(const struct py_call *call, const struct py_array *array)
 {
     PyObject *answer = PyObject_GetAttr(array->object, call->state->requires_grad);
@@ -88,8 +88,8 @@ static bool is_empty(const gram_tensor *t)
 }
 
 /*
- * CuPy divides a negative stride in bytes by the size of an element as if it were unsigned: what
- * comes is 2^64 / size too large.  No true stride reaches 2^60.
+ * CuPy divides a negative stride in bytes by the size of an element as if it were unsigned, so the
+ * stride is too large by 2^64 / size.  No true stride reaches 2^60.
  */
 static void mend_strides(gram_tensor *t)
 {
@@ -100,7 +100,7 @@ static void mend_strides(gram_tensor *t)
             t->stride[i] = (int64_t)((uint64_t)t->stride[i] * size) / (int64_t)size;
 }
 
-/* Whole numbers and truth values: some that the library knows, and some that it does not. */
+/* Whether the elements are integers or truth values, which the library may or may not support. */
 static bool are_integers(const struct gram_dl_tensor *t)
 {
     return t->dtype.lanes == 1 && (t->dtype.code == GRAM_DL_INT || t->dtype.code == PY_DL_UINT ||
@@ -211,7 +211,8 @@ int py_current_stream(struct py_call *call, const struct py_array *array, void *
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* Calls __dlpack__ with what it may know: newer arguments are left out where it does not. */
+/* Calls __dlpack__, first with newer arguments, and without them if the object does not accept
+ * them. */
 static PyObject *export_of(struct py_call *call, struct py_array *array, bool on_cuda)
 {
     PyObject *method = PyObject_GetAttrString(array->object, "__dlpack__");

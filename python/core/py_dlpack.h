@@ -1,8 +1,8 @@
 /*
- * py_dlpack.h - DLPack's ways between Python libraries, in our own words
+ * py_dlpack.h - the exchange of arrays between Python libraries by DLPack, in our own words
  *
- * Layout-compatible with DLPack 1.x: DLManagedTensor, DLManagedTensorVersioned and the C exchange
- * API that a type of arrays keeps in the capsule __dlpack_c_exchange_api__.
+ * The structs have the layout of DLPack 1.x: DLManagedTensor, DLManagedTensorVersioned, and the C
+ * exchange API that a type of arrays has in the capsule __dlpack_c_exchange_api__.
  *
  * SPDX-License-Identifier: MIT
  */

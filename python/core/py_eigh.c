@@ -49,14 +49,14 @@ static const struct py_signature eigh = {"gram.eigh", eigh_words, EIGH_COUNT, 1,
                                  tune = {"gram.tune_eigh", eigh_words, EIGH_COUNT, 1, 1};
 static const char *const drivers[] = {"auto",      "closed-form", "jacobi",  "divide",
                                       "bisection", "krylov",      "batched", NULL};
-/* vectors stands where a kernel of two sets has y. */
+/* The argument `vectors` is at the place that y has in functions of two sets of points. */
 static const unsigned char kernel_words[] = {
     PY_x,     PY_vectors, PY_KERNEL_OPTION_WORDS, PY_select,   PY_first, PY_count,  PY_range,
     PY_found, PY_driver,  PY_tolerance,           PY_products, PY_seed,  PY_report, PY_info,
     PY_out};
 static const struct py_signature of_kernel = {"gram.eigh_kernel", kernel_words, KERNEL_COUNT, 1, 1};
 
-/* What both functions are asked for. */
+/* The arguments of both functions. */
 struct request {
     const char *function;
     gram_eigh_options options;
@@ -129,8 +129,8 @@ static int read_options(PyObject *const *o, struct request *r, int select)
     return 0;
 }
 
-/* Makes values, and vectors if they are wanted, of the batch and dtype of shape and the order n;
- * out is one array or the tuple of both. */
+/* Creates the values, and the vectors if they are requested, with the batch and dtype of `shape`
+ * and the order n. out is one array, or the tuple of both. */
 static int make_outputs(struct py_call *call, PyObject *const *o, struct py_shape shape, int64_t n,
                         struct request *r)
 {
@@ -162,7 +162,7 @@ static int make_outputs(struct py_call *call, PyObject *const *o, struct py_shap
     return py_side_output(call, "info", o[INFO], &r->info);
 }
 
-/* Puts into the caller's dict how it went. */
+/* Writes the report into the caller's dict. */
 static int tell(PyObject *dict, const gram_eigh_report *report)
 {
     PyObject *items = Py_BuildValue("{s:s,s:L,s:d,s:L}", "driver", drivers[report->driver],
@@ -182,7 +182,7 @@ static PyObject *end(struct py_call *call, PyObject *const *o, const struct requ
     return py_end(call, status);
 }
 
-/* What gram.tune_eigh returns. */
+/* The dict that gram.tune_eigh returns. */
 static PyObject *measured(const gram_eigh_tuning *t)
 {
     PyObject *seconds = PyDict_New(), *number;

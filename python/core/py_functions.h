@@ -1,5 +1,5 @@
 /*
- * py_functions.h - the functions of gram._core, and what those of two sets of points share
+ * py_functions.h - the functions of gram._core, and the code that those of two sets of points share
  *
  * SPDX-License-Identifier: MIT
  */
@@ -19,7 +19,7 @@ gram_dtype py_pair_dtype(const gram_tensor *x);
 /* Ends the shape with that dtype, m and n. */
 void py_pair_shape(struct py_shape *shape, const gram_tensor *x, const gram_tensor *y);
 
-/* The arguments that name a kernel, in their order; x and y come first. */
+/* The arguments that describe a kernel, in their order; x and y come first. */
 enum py_kernel_argument {
     PY_K_KERNEL = 2,
     PY_K_BANDWIDTH,
@@ -58,7 +58,8 @@ int py_kernel_options(struct py_call *call, PyObject *const *v, struct py_kernel
 /* Joins the batches of the kernel's numbers. */
 void py_kernel_batch(struct py_shape *shape, const struct py_kernel *kernel);
 
-/* A vector seen as the one column of a matrix; the library refuses one of too many dimensions. */
+/* Views a vector as the only column of a matrix.  The library refuses a tensor with too many
+ * dimensions. */
 static inline void py_as_column(gram_tensor *t)
 {
     if (t->ndim == GRAM_MAX_DIMS)
@@ -68,8 +69,8 @@ static inline void py_as_column(gram_tensor *t)
     t->ndim++;
 }
 
-/* An array that is written besides the results, if it is given; the same object as an input is
- * that input. */
+/* Views an array that is written besides the results, if it is given.  If it is the same object as
+ * an input, it is that input. */
 static inline int py_side_output(struct py_call *call, const char *name, PyObject *object,
                                  gram_tensor **out)
 {
@@ -79,7 +80,8 @@ static inline int py_side_output(struct py_call *call, const char *name, PyObjec
     return *out ? 0 : -1;
 }
 
-/* The factors of a Kronecker product, viewed; list keeps them and is to be released. */
+/* The viewed factors of a Kronecker product. `list` keeps them alive, and the caller releases
+ * it. */
 struct py_factors {
     PyObject *list;
     gram_tensor *at[GRAM_MAX_FACTORS];
@@ -131,7 +133,8 @@ struct py_warming {
     const char **chips;
     PyObject *tuple, *list;
 };
-/* chips is NULL, None or a sequence of texts; -1 with an exception, and nothing is kept. */
+/* chips is NULL, None or a sequence of texts.  On -1 there is an exception, and nothing must be
+ * released. */
 int py_warming_begin(struct py_warming *w, PyObject *chips);
 /* Frees all but the list, which the caller gets.  An error becomes py_end's exception, and NULL. */
 PyObject *py_warming_end(struct py_warming *w, struct py_call *call, gram_status status);

@@ -1,13 +1,13 @@
 /*
- * py_input.c - an argument seen as a gram_tensor: by the protocols of its type, or converted
+ * py_input.c - views an argument as a gram_tensor, by the protocols of its type or by conversion
  *
  * SPDX-License-Identifier: MIT
  */
 #include "py_core.h"
 #include <string.h>
 
-/* Has the object no protocol of arrays, but is it a list or does it know how to become an array, as
- * data frames do?  -1 with an exception. */
+/* Whether an object without a protocol of arrays is a list or can be converted to an array, as data
+ * frames can; -1 with an exception. */
 static int is_convertible(PyObject *object)
 {
     PyObject *method;
@@ -44,7 +44,8 @@ enum kind {
     WRITTEN
 };
 
-/* By the protocols of its type: 1 viewed, 0 it has none, PY_INTEGERS, or -1. */
+/* Views an array by the protocols of its type: 1 if it was viewed, 0 if it has none, PY_INTEGERS,
+ * or -1. */
 static int view_as_is(struct py_call *call, struct py_array *array, bool write)
 {
     int found = py_view_exchange(call, array, write);
@@ -56,7 +57,7 @@ static int view_as_is(struct py_call *call, struct py_array *array, bool write)
     return found;
 }
 
-/* Puts an array, which is taken, in the place of the object. */
+/* Replaces the object by an array, whose reference is taken. */
 static int replace(struct py_call *call, struct py_array *array, PyObject *made)
 {
     py_release(array);
@@ -75,7 +76,7 @@ static enum py_rank rank_of(int bytes)
     return bytes == 1 ? PY_WHOLE_8 : bytes == 2 ? PY_WHOLE_16 : PY_WHOLE_64;
 }
 
-/* Puts what the object says in numbers in its place: gram._arrays.numbers does it. */
+/* Replaces the object by an array of numbers, which gram._arrays.numbers makes of it. */
 static int convert(struct py_call *call, struct py_array *array, enum kind kind)
 {
     const struct py_array *first = &call->array[0];
@@ -99,7 +100,8 @@ static int convert(struct py_call *call, struct py_array *array, enum kind kind)
     return replace(call, array, made);
 }
 
-/* Integers of a dtype that the library does not know, where they are not converted. */
+/* Refuses integers of a dtype that the library does not support, for arguments that are not
+ * converted. */
 static int refuse_integers(const struct py_call *call, const struct py_array *array)
 {
     PyObject *dtype = py_attribute(array->object, "dtype");
@@ -114,7 +116,8 @@ static int refuse_integers(const struct py_call *call, const struct py_array *ar
     return -1;
 }
 
-/* The sizes of a gram.Shape, row by row without gaps, at an address of its own where nothing is. */
+/* Describes a gram.Shape as a row-major tensor without gaps, at an address of its own without
+ * memory. */
 static int take_shape(struct py_call *call, PyObject *sizes, gram_tensor *t)
 {
     const uintptr_t address = ((uintptr_t)1 << 61) + ((uintptr_t)(call->count + 1) << 56);
@@ -138,7 +141,8 @@ static int take_shape(struct py_call *call, PyObject *sizes, gram_tensor *t)
     return 0;
 }
 
-/* What stands for an array that is not there, in a query: 1, 0 if it is none, or -1. */
+/* Views a gram.Shape, which stands for an array in a query: 1, 0 if the object is not one, or
+ * -1. */
 static int view_shape(struct py_call *call, struct py_array *array, enum kind kind)
 {
     PyObject *told = py_attribute(array->object, "__gram_shape__"), *sizes, *device;
@@ -167,7 +171,8 @@ static int view_shape(struct py_call *call, struct py_array *array, enum kind ki
 
 static int view_array(struct py_call *call, struct py_array *array, enum kind kind)
 {
-    /* PyTorch's own functions take no integers where they want numbers: gram.torch relies on it. */
+    /* The functions of PyTorch do not accept integers for floating-point tensors, and gram.torch
+     * relies on the same rule here. */
     bool converts = (kind == NUMBERS || kind == VALUES) && !array->type.is_torch;
     int found = view_as_is(call, array, kind == WRITTEN);
 
@@ -185,7 +190,7 @@ static int view_array(struct py_call *call, struct py_array *array, enum kind ki
     return found ? found : refuse_object(call, array);
 }
 
-/* What a viewed array says about the dtype of the call; convert has set that of what it made. */
+/* The rank of a viewed array; convert has already set that of the arrays that it made. */
 static enum py_rank final_rank(const struct py_array *array, enum kind kind)
 {
     if (kind == VALUES || kind == WRITTEN)

@@ -23,8 +23,8 @@ struct request {
     gram_tensor *out;
 };
 
-/* Everything but the work: the arguments read, the output there; -1 with an exception, and nothing
- * is open. */
+/* Does everything before the work: reads the arguments and creates the output.  On -1 there is an
+ * exception, and nothing is open. */
 static int prepare(struct request *r, const struct py_signature *signature, PyObject *module,
                    PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, bool query)
 {

@@ -1,5 +1,5 @@
 /*
- * py_kernel_options.c - a kernel as Python names it, as gram_kernel_options
+ * py_kernel_options.c - translates the arguments that describe a kernel to gram_kernel_options
  *
  * The names are those of `gram kernel --kernel`.
  *
@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Where a power comes from that is a letter of the formula. */
+/* The source of a power that is a letter of the formula. */
 enum power {
     ONE,
     TWO,
@@ -92,7 +92,7 @@ static int read_parameters(struct py_call *call, PyObject *dict, struct py_kerne
     return 0;
 }
 
-/* Finds the parameter that a derivative is by. */
+/* Finds the parameter with respect to which the derivative is taken. */
 static int read_derivative(struct py_call *call, PyObject *value, struct py_kernel *k)
 {
     const char *name = NULL;
@@ -137,7 +137,7 @@ static int read_numbers(struct py_call *call, PyObject *const *v, struct py_kern
     return read_parameters(call, v[PY_K_PARAMETERS], k);
 }
 
-/* What the kernel's name says of p and of the outer power, unless the caller says it. */
+/* Sets p and the outer power to those of the kernel's name, unless the caller gives them. */
 static int settle_powers(struct py_call *call, PyObject *const *v, gram_kernel_options *o,
                          enum power p, enum power outer)
 {
@@ -160,8 +160,8 @@ static int settle_powers(struct py_call *call, PyObject *const *v, gram_kernel_o
     return 0;
 }
 
-/* Refuses what is given and would change nothing: more often than not it is another package's
- * name, as scikit-learn's gamma = 1 / (2 bandwidth^2) of a Gaussian. */
+/* Refuses an argument that would have no effect.  Often it is a name of another package, such as
+ * scikit-learn's gamma = 1 / (2 bandwidth^2) of a Gaussian. */
 static int refuse_unused(struct py_call *call, PyObject *const *v, unsigned takes, const char *what)
 {
     for (int i = PY_K_BANDWIDTH; i <= PY_K_DEGREE; i++) {

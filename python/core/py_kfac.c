@@ -1,5 +1,5 @@
 /*
- * py_kfac.c - gram._core.Kfac: the state of K-FAC; gram/_kfac.py is its public face
+ * py_kfac.c - gram._core.Kfac: the state of K-FAC, which gram/_kfac.py makes public
  *
  * SPDX-License-Identifier: MIT
  */
@@ -92,7 +92,7 @@ static int read_layers(PyObject *list, Py_ssize_t count, struct layers *l)
     return 0;
 }
 
-/* Begins a call where the array is; None: on the CPU. */
+/* Begins a call on the device of the array; None: on the CPU. */
 static int open_at(struct py_call *call, struct py_state *state, PyObject *where)
 {
     if (py_open(call, state, "gram.KFAC"))
@@ -223,7 +223,7 @@ static PyObject *part_of(struct kfac_object *self, const char *name, const gram_
     return row;
 }
 
-/* All parts: their memory lives as long as the object, which memoryviews keep. */
+/* Returns all parts.  Their memory lives as long as the object, which memoryviews keep alive. */
 static PyObject *kfac_state(PyObject *object, PyObject *unused)
 {
     struct kfac_object *self = (struct kfac_object *)object;

@@ -1,5 +1,5 @@
 /*
- * py_kfac.h - gram._core.Kfac: py_kfac.c makes and tells it, py_kfac_work.c does its work
+ * py_kfac.h - gram._core.Kfac: py_kfac.c creates and describes it, py_kfac_work.c does its work
  *
  * SPDX-License-Identifier: MIT
  */

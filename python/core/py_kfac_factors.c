@@ -18,7 +18,7 @@ static const unsigned char words[] = {PY_LAYER_WORDS, PY_setting, PY_scale, PY_k
 static const struct py_signature signature = {"gram.kfac_factors", words, COUNT, 3, 2};
 static const char *const settings[] = {"expand", "reduce", NULL};
 
-/* A factor of this order, one per group where there are several. */
+/* Creates a factor of this order, with one per group if there are several groups. */
 static gram_tensor *factor(struct py_call *call, const struct py_layer *l, const char *name,
                            PyObject *out, int64_t order)
 {

@@ -1,6 +1,6 @@
 /*
- * py_kron.c - gram.kron, kron_diagonal, kron_trace and kron_logdet, and what all functions of a
- * list of factors share
+ * py_kron.c - gram.kron, kron_diagonal, kron_trace and kron_logdet, and the code that all functions
+ * of a list of factors share
  *
  * SPDX-License-Identifier: MIT
  */
@@ -76,7 +76,7 @@ PyObject *py_factors_end(struct py_call *call, struct py_factors *f, bool done, 
     return answer;
 }
 
-/* The factors of a call, and the shape that its results begin with; 0 if they are there. */
+/* Views the factors of a call, and begins the shape of its results; 0 on success. */
 static int read_factors(struct py_call *call, PyObject *const *v, struct py_factors *f,
                         struct py_shape *shape, int64_t *rows, int64_t *cols)
 {

@@ -28,7 +28,7 @@ struct product {
     gram_kron_options options;
 };
 
-/* Views all inputs and makes the output; py_factors.list is to be released in any case. */
+/* Views all inputs and creates the output.  The caller releases py_factors.list in any case. */
 static int prepare(struct py_call *call, PyObject *const *v, struct product *m)
 {
     struct py_shape shape = {0};
@@ -42,7 +42,7 @@ static int prepare(struct py_call *call, PyObject *const *v, struct product *m)
         (py_given(v[Z]) && !(m->options.z = py_raw_input(call, "z", v[Z]))) || py_place(call))
         return -1;
     left = m->options.side == GRAM_LEFT;
-    /* The library refuses an x that would have to be too large. */
+    /* If the required x would be too large, the library refuses the given one. */
     py_factors_shape(&m->factors, &shape, &rows, &cols);
     shape.dtype = m->x->dtype;
     py_batch(&shape, m->x, 2);

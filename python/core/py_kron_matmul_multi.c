@@ -1,6 +1,6 @@
 /*
  * py_kron_matmul_multi.c - gram.kron_matmul_multi: a product with a Kronecker product by several
- * ranks, and gram.kron_matmul_part, which part of it each has
+ * ranks, and gram.kron_matmul_part, the part of each rank
  *
  * SPDX-License-Identifier: MIT
  */
@@ -45,7 +45,7 @@ static int read_split(const char *function, PyObject *value, const char *const *
     return 0;
 }
 
-/* How many elements this rank has of a row of y (on the left: of a column). */
+/* The number of elements of a row of y (on the left: of a column) that this rank has. */
 static int size_out(struct py_call *call, const struct product *m, int64_t *out)
 {
     gram_kron_part part = {.outs = 0};
@@ -61,7 +61,7 @@ static int size_out(struct py_call *call, const struct product *m, int64_t *out)
     return status == GRAM_OK ? 0 : -1;
 }
 
-/* Views all inputs and makes the output; py_factors.list is to be released in any case. */
+/* Views all inputs and creates the output.  The caller releases py_factors.list in any case. */
 static int prepare(struct py_call *call, PyObject *const *v, struct product *m)
 {
     struct py_shape shape = {0};
@@ -92,8 +92,8 @@ static int prepare(struct py_call *call, PyObject *const *v, struct product *m)
     return m->out ? 0 : -1;
 }
 
-/* Over NCCL a call takes the context that the communicator was made with; where the arrays' library
- * works on another stream than that one's, the two are waited for. */
+/* Over NCCL, a call uses the context with which the communicator was created.  If the library of
+ * the arrays works on another stream, the streams wait for each other. */
 static int choose_context(struct py_call *call, const struct py_communicator *ranks,
                           gram_context **g)
 {

@@ -8,7 +8,8 @@
 static const char *const kinds[] = {"linear",     "convolution", "embedding",
                                     "layer_norm", "group_norm",  NULL};
 
-/* A number for all spatial dimensions, or a sequence of one each; their count goes to *spatial. */
+/* Reads a number for all spatial dimensions, or a sequence with one for each, whose count goes to
+ * *spatial. */
 static int numbers(const char *function, const char *name, PyObject *value, int *spatial,
                    int64_t out[3])
 {
@@ -80,7 +81,7 @@ static void weight_shape(struct py_layer *l)
     }
 }
 
-/* Sizes of features, 0 where they do not make sense. */
+/* Finds the numbers of features; they are 0 if the arguments do not fit together. */
 static void sizes(struct py_layer *l)
 {
     const gram_layer *layer = &l->layer;

@@ -29,8 +29,8 @@ enum py_layer_argument {
   PY_activations, PY_gradients, PY_kind, PY_bias, PY_kernel_size, PY_stride, PY_padding, \
       PY_dilation, PY_groups, PY_rows, PY_padding_row, PY_normalized, PY_epsilon
 
-/* A layer, its tensors (NULL where none came), and its sizes as far as they make sense: the library
- * refuses what does not. */
+/* A layer, its tensors (NULL if they are not given), and its sizes, which are 0 if the arguments do
+ * not fit together; the library then refuses the call. */
 struct py_layer {
     gram_layer layer;
     gram_tensor *a, *d;

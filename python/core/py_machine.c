@@ -1,5 +1,5 @@
 /*
- * py_machine.c - gram._core.Machine: a trained kernel machine; gram/machine.py is its public face
+ * py_machine.c - gram._core.Machine: a trained kernel machine, which gram/machine.py makes public
  *
  * SPDX-License-Identifier: MIT
  */
@@ -48,10 +48,10 @@ static int open_on(struct py_state *state, PyObject *device, struct py_idle *con
 }
 
 enum {
-    WAIT_ROWS = 2000 /* from which on a thread and its 50 us are nothing beside the work */
+    WAIT_ROWS = 2000 /* the number of rows from which the 50 us of a thread are negligible */
 };
 
-/* What is asked of a machine. */
+/* A request to a machine. */
 struct question {
     gram_status (*ask)(const struct question *q);
     gram_context *g;
@@ -84,7 +84,8 @@ static gram_status ask(void *argument)
     return q->ask(q);
 }
 
-/* Asks in the context, which is given back; many rows may be interrupted.  -1 with an exception. */
+/* Makes the request in the context, which is given back.  A request with many rows can be
+ * interrupted. -1 with an exception. */
 static int answer(struct py_state *state, const struct py_idle *context, struct question *q)
 {
     struct py_waiting waiting = {.g = context->g, .work = ask, .argument = q};

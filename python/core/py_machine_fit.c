@@ -39,7 +39,7 @@ static const struct py_option rows[] = {
     {     "metric_rows",      AT(metric_rows),       NULL, PY_WHOLE64},
 };
 
-/* What a fit borrows while it runs. */
+/* The objects that a fit borrows while it runs. */
 struct job {
     struct py_table table;
     struct py_column target_column, weight_column;

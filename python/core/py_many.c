@@ -1,8 +1,10 @@
 /*
- * py_many.c - what python/gram/_many.py calls: lists of arrays and one matrix on several devices
+ * py_many.c - the functions that python/gram/_many.py calls: lists of arrays, and one matrix on
+ * several devices
  *
- * Arguments come checked for their kind by Python: lists are tuples of one length, of which None
- * stands for an array that is not wanted; names of devices give contexts of their own.
+ * The Python code has checked the kinds of the arguments.  Lists are tuples of the same length, in
+ * which None stands for an array that is not requested.  Each name of a device gets its own
+ * context.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -15,7 +17,7 @@ enum {
     LISTS = 4
 };
 
-/* A call: its contexts beside that of call, and its lists. */
+/* A call: its contexts besides that of `call`, and its lists. */
 struct many {
     struct py_call call;
     gram_context *g[MOST_CONTEXTS];
@@ -60,7 +62,7 @@ static int open_contexts(struct many *m, PyObject *devices)
     return 0;
 }
 
-/* Waits for what the caller's library has queued for an array of a GPU. */
+/* Waits for the work that the caller's library has queued for an array on a GPU. */
 static int wait_for(struct many *m, const struct py_array *array)
 {
     struct py_call *call = &m->call;
@@ -130,8 +132,8 @@ static int open_many(struct many *m, PyObject *module, const char *function, PyO
     return 0;
 }
 
-/* What became of each: (status, context, message); raises where the call itself was refused, and,
- * unless the caller wants to see each, where a matrix failed. */
+/* Returns (status, context, message) for each matrix.  Raises if the call itself was refused and,
+ * unless the caller asks for these results, if a matrix failed. */
 static PyObject *end_many(struct many *m, gram_status status, bool tell)
 {
     PyObject *list = NULL;

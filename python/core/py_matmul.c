@@ -48,7 +48,7 @@ static int read_memory(const char *function, PyObject *value, size_t *memory)
     return 0;
 }
 
-/* Views all inputs and makes the output. */
+/* Views all inputs and creates the output. */
 static int prepare(struct py_call *call, PyObject *const *v, struct product *m)
 {
     gram_matmul_options *o = &m->options;
@@ -91,7 +91,7 @@ static gram_status run(struct py_call *call, const struct product *m)
     return gram_matmul_batched(call->g, m->a, m->b, &m->options, m->out);
 }
 
-/* The product at once or in pieces, as the signature says. */
+/* Computes the product at once or in pieces, depending on the signature. */
 static PyObject *product_of(PyObject *module, const struct py_signature *signature,
                             PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, bool query)
 {

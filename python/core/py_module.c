@@ -75,7 +75,7 @@ static void module_dealloc(PyObject *object)
     py_delete(object, self->owner);
 }
 
-/* One to three whole numbers. */
+/* Reads one to three whole numbers. */
 static int read_sizes(const char *name, PyObject *value, int64_t out[3])
 {
     Py_ssize_t count;
@@ -99,7 +99,8 @@ static int read_sizes(const char *name, PyObject *value, int64_t out[3])
     return failed;
 }
 
-/* The values of a kernel's parameters: pointers of arrays, int64, double, or as ctypes says. */
+/* The values of a kernel's parameters: pointers of arrays, int64, double, or numbers of ctypes or
+ * NumPy. */
 struct launch {
     union {
         void *pointer;

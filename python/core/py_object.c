@@ -1,6 +1,6 @@
 /*
- * py_object.c - what the types of gram._core share: new objects and their end, calls that make
- * lists
+ * py_object.c - the code that the types of gram._core share: creating and deleting objects, and
+ * calls that return lists
  *
  * SPDX-License-Identifier: MIT
  */

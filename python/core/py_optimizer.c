@@ -1,13 +1,13 @@
 /*
- * py_optimizer.c - gram._core.Optimizer: an optimizer of a list of arrays; gram/optim.py is its
- * public face
+ * py_optimizer.c - gram._core.Optimizer: an optimizer of a list of arrays, which gram/optim.py
+ * makes public
  *
  * SPDX-License-Identifier: MIT
  */
 #include "py_optimizer.h"
 #include "py_functions.h"
 
-/* Lists of arrays, viewed for one call: an entry of None is NULL. */
+/* Lists of arrays that are viewed for one call; an entry of None is NULL. */
 struct lists {
     PyObject *tuple[3]; /* owned */
     gram_tensor **at[3];
@@ -47,7 +47,7 @@ static int view_list(struct py_call *call, struct lists *l, int which, bool writ
     return 0;
 }
 
-/* Views count lists of the same length, of which those of the bits of writes are written. */
+/* Views `count` lists of the same length.  The bits of `writes` mark the lists that are written. */
 static int read_lists(struct py_call *call, struct lists *l, PyObject *const *objects, int count,
                       int writes)
 {
@@ -103,7 +103,8 @@ static PyObject *end(const struct py_optimizer *self, struct py_call *call, gram
     return status == GRAM_OK ? py_end_none(call, status) : fail(self, call, status);
 }
 
-/* A GPU's optimizer stays on the stream that it began on: its state is written in its order. */
+/* An optimizer on a GPU stays on the stream on which it began, because its state is written in the
+ * order of that stream. */
 static int check_stream(const struct py_optimizer *self, const struct py_call *call)
 {
     bool here = call->device.type != GRAM_CPU;
@@ -142,7 +143,7 @@ static gram_status run(const struct py_call *call, struct py_optimizer *self, co
     return gram_optimizer_direction(g, self->optimizer, parameters, gradients, l->at[2], report);
 }
 
-/* A step, or with three lists its directions alone. */
+/* Makes a step or, with three lists, computes only its directions. */
 static PyObject *work(PyObject *object, PyObject *args, int count, const char *function)
 {
     struct py_optimizer *self = (struct py_optimizer *)object;
@@ -258,7 +259,7 @@ static PyObject *optimizer_state(PyObject *object, PyObject *unused)
     return py_end_list(&call, list, status);
 }
 
-/* Views that state() gave, and that were written since: on a GPU they are copies. */
+/* Writes back views of state() that were changed; on a GPU these are copies. */
 static PyObject *optimizer_put(PyObject *object, PyObject *views)
 {
     const struct py_optimizer *self = (const struct py_optimizer *)object;

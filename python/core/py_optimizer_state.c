@@ -5,7 +5,7 @@
  */
 #include "py_optimizer.h"
 
-/* What is under a memoryview: it keeps the optimizer whose memory it shows. */
+/* The object of a memoryview, which keeps alive the optimizer whose memory it shows. */
 struct state_object {
     PyObject head;
     PyObject *optimizer;
@@ -71,7 +71,7 @@ static void dealloc(PyObject *object)
     py_delete(object, self->optimizer);
 }
 
-/* Between the copy and the device, either way, waiting. */
+/* Copies between the copy and the device in either direction, and waits. */
 static int move(const struct py_optimizer *o, void *to, const void *from, size_t bytes)
 {
     gram_status status = gram_memory_copy(o->g, to, from, bytes);

@@ -1,5 +1,5 @@
 /*
- * py_options.c - options that come as a dict, by a table of their names
+ * py_options.c - reads options from a dict, by a table of their names
  *
  * SPDX-License-Identifier: MIT
  */

@@ -1,5 +1,5 @@
 /*
- * py_options.h - options that come as a dict, by a table of their names
+ * py_options.h - reads options from a dict, by a table of their names
  *
  * SPDX-License-Identifier: MIT
  */
@@ -23,7 +23,8 @@ struct py_option {
     enum py_option_kind kind;
 };
 
-/* Writes what a dict holds into options; None leaves an option as it is.  -1 with an exception. */
+/* Writes the entries of a dict into options; None leaves an option unchanged. -1 with an
+ * exception. */
 int py_read_options(const char *function, const struct py_option *rows, size_t count,
                     PyObject *dict, void *options);
 /* The options as a dict, a new reference; NULL with an exception. */

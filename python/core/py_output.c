@@ -77,8 +77,8 @@ static PyObject *new_numpy(struct py_call *call, const struct py_shape *shape)
     return result;
 }
 
-/* Any other library, in Python: gram._arrays.empty gives an array to write into, and a function
- * that makes of it what the caller gets, or None. */
+/* Creates an array of any other library in Python: gram._arrays.empty returns an array to write
+ * into, and a function that converts it for the caller, or None. */
 static int new_foreign(struct py_call *call, const struct py_shape *shape, struct py_result *out)
 {
     PyObject *function = py_helper(call->state, "empty"), *tuple = shape_tuple(shape), *pair = NULL;
@@ -99,7 +99,7 @@ static int new_foreign(struct py_call *call, const struct py_shape *shape, struc
     return out->array ? 0 : -1;
 }
 
-/* Of a query: as if it were there, at addresses where nothing is, apart from other outputs. */
+/* Describes an output of a query, at addresses without memory, so that outputs do not overlap. */
 static gram_tensor *describe(struct py_call *call, const struct py_shape *shape)
 {
     struct py_array *array = &call->array[call->count++];

@@ -1,8 +1,8 @@
 /*
  * py_pending.c - gram.Pending: the results of a call that goes on in the background
  *
- * It keeps the call's context, so that no other call gets it, and the arrays that the work reads
- * and writes, until the work has ended.
+ * Until the work has ended, the object keeps the context of the call, so that no other call gets
+ * it, and the arrays that the work reads and writes.
  *
  * SPDX-License-Identifier: MIT
  */

@@ -1,5 +1,6 @@
 /*
- * py_sample_grad.c - gram.sample_grad: the gradients of every sample of a layer, norms, sums
+ * py_sample_grad.c - gram.sample_grad: the gradients of every sample of a layer, their norms, their
+ * sums
  *
  * SPDX-License-Identifier: MIT
  */

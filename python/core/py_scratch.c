@@ -1,10 +1,10 @@
 /*
  * py_scratch.c - scratch on a device from PyTorch's caching allocator
  *
- * Calls with tensors of PyTorch take it there, in the order of the caller's stream, and give it
- * back when they have queued their work: what is free of it serves the caller's tensors, and in a
- * graph that PyTorch captures it lies in the graph's own pool.  The library asks without the
- * interpreter's lock, and only when a call needs scratch.
+ * Calls with tensors of PyTorch allocate scratch memory there, in the order of the caller's stream,
+ * and release it when they have queued their work.  The caller's tensors can then use that memory,
+ * and in a graph that PyTorch captures, the memory is in the pool of the graph.  The library asks
+ * for it without the interpreter's lock, and only if a call needs scratch memory.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -24,7 +24,7 @@ static PyObject *ask(const char *name, PyObject *arguments)
     return answer;
 }
 
-/* What fails here is raised when the call ends. */
+/* A failure here is raised when the call ends. */
 static void *allocate(void *user, size_t bytes, void *stream)
 {
     PyGILState_STATE lock = PyGILState_Ensure();

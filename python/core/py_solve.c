@@ -66,7 +66,7 @@ static int read_jitters(PyObject *value, struct system *s)
     return failed;
 }
 
-/* What is told about a solve, besides info. */
+/* Reads the outputs that report on a solve, besides info. */
 static int read_reports(struct py_call *call, PyObject *const *v, bool is_lu, struct system *s)
 {
     gram_solve_options *o = &s->options;

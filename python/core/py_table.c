@@ -1,8 +1,8 @@
 /*
- * py_table.c - the columns of a table and of a target as gram_machine_* take them
+ * py_table.c - converts the columns of a table and a target for gram_machine_*
  *
- * A column is a pair (name, values): values a buffer of double (numbers), or a list of str and None
- * (labels).  gram/machine.py makes these of arrays, dicts and data frames.
+ * A column is a pair (name, values), where values is a buffer of double (numbers), or a list of str
+ * and None (labels). gram/machine.py makes these pairs of arrays, dicts and data frames.
  *
  * SPDX-License-Identifier: MIT
  */

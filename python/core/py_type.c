@@ -1,5 +1,5 @@
 /*
- * py_type.c - what is known of a type of arrays, found once and remembered
+ * py_type.c - finds the properties of a type of arrays once, and remembers them
  *
  * SPDX-License-Identifier: MIT
  */

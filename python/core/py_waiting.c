@@ -1,10 +1,10 @@
 /*
  * py_waiting.c - long work on a thread of its own, while the caller's thread listens to signals
  *
- * Python handles signals on its main thread alone, between two of its instructions: none while that
- * thread is in the library.  So the caller's thread waits here, a twentieth of a second at a time,
- * and another does the work; a report of its progress waits until the caller's thread, which is the
- * one that Python code expects to run on, has called the function that wants it.
+ * Python handles signals only on its main thread and between two of its instructions, so it handles
+ * none while that thread is in the library.  The caller's thread therefore waits here, for a
+ * twentieth of a second at a time, and another thread does the work.  A report of progress waits
+ * until the caller's thread, on which Python code expects to run, has called the function for it.
  *
  * SPDX-License-Identifier: MIT
  */

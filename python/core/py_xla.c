@@ -1,9 +1,9 @@
 /*
- * py_xla.c - the handler by which programs of XLA call the library: gram.jax
+ * py_xla.c - the handler with which programs of XLA call the library: gram.jax
  *
- * One handler serves all operations: the attribute "op" names one, "integers", "numbers" and "text"
- * are its options in the order that py_xla_calls.c and py_xla_kernels.c say.  It is registered
- * twice, for the CPU and for CUDA, where the work is queued on XLA's stream.
+ * One handler serves all operations.  The attribute "op" names the operation, and "integers",
+ * "numbers" and "text" are its options, in the order of py_xla_calls.c and py_xla_kernels.c.  The
+ * handler is registered twice: for the CPU and for CUDA, where the work is queued on XLA's stream.
  *
  * SPDX-License-Identifier: MIT
  */

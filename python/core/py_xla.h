@@ -1,10 +1,9 @@
 /*
- * py_xla.h - what XLA's runtime hands to a foreign function, and what the handler of gram.jax makes
- * of it
+ * py_xla.h - the data that XLA's runtime passes to a foreign function, and how gram.jax reads them
  *
- * The binary interface (version 0) as its handlers see it, in our own words: so that nothing of
- * jaxlib is needed to build, and one build serves every jaxlib.  Every struct that crosses the
- * border begins with its size in bytes and a list of extensions; members are appended only.
+ * The binary interface (version 0) as handlers see it, in our own words, so that the build needs
+ * nothing of jaxlib, and one build works with every jaxlib.  Every struct of the interface begins
+ * with its size in bytes and a list of extensions; new members are only appended.
  *
  * SPDX-License-Identifier: MIT
  */

@@ -1,9 +1,9 @@
 /*
- * py_xla_calls.c - the operations of gram.jax but those on kernels
+ * py_xla_calls.c - the operations of gram.jax, except those on kernels
  *
- * Each says which arrays, integers and numbers it has, in the order in which gram/_jax_algebra.py
- * and gram/_jax_points.py give them.  What fails in a batch becomes NaN, as in JAX itself: every
- * solve has an array for info among its results.
+ * Each operation lists its arrays, integers and numbers, in the order of gram/_jax_algebra.py and
+ * gram/_jax_points.py.  An item of a batch that fails becomes NaN, as in JAX itself; every solve
+ * therefore has an array for info among its results.
  *
  * SPDX-License-Identifier: MIT
  */

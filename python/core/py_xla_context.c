@@ -1,13 +1,14 @@
 /*
- * py_xla_context.c - contexts that wait for the calls of XLA's programs
+ * py_xla_context.c - idle contexts for the calls of XLA's programs
  *
- * XLA calls from threads of its own, without the interpreter's lock, and gives no pointer of ours:
- * so contexts wait in this file, behind a lock.  On CUDA a context belongs to a device and a
- * stream, and takes its scratch from XLA's allocator, for the length of one call.
+ * XLA calls the handler from its own threads, without the interpreter's lock, and does not pass a
+ * pointer of ours.  Idle contexts are therefore kept in this file, protected by a lock.  On CUDA, a
+ * context belongs to a device and a stream, and takes its scratch memory from XLA's allocator for
+ * the time of one call.
  *
  * The lock is not in the table of the library's src/core/process.h, which this extension cannot
- * see, and is treated like those that are: fork() waits until it is free, since a child may want it
- * (gram.set_threads), whatever XLA's threads were doing.
+ * see, but is treated like the locks there. fork() waits until the lock is free, because a child
+ * may need it (gram.set_threads), whatever XLA's threads were doing.
  *
  * SPDX-License-Identifier: MIT
  */

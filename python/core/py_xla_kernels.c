@@ -1,9 +1,9 @@
 /*
  * py_xla_kernels.c - kernel matrices, their products and gradients for gram.jax
  *
- * A kernel's options are settled when a program is traced (kernel_numbers, which Python calls) and
- * travel as integers and numbers; bandwidth and regularization are arrays, the first two of every
- * call.
+ * The options of a kernel are determined when a program is traced (by kernel_numbers, which Python
+ * calls), and are passed as integers and numbers. bandwidth and regularization are arrays, the
+ * first two of every call.
  *
  * SPDX-License-Identifier: MIT
  */
