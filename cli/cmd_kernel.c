@@ -218,7 +218,8 @@ static gram_kernel_options kernel_options(const struct settings *s,
     return o;
 }
 
-/* Computes L for every item of x's batch, as a tensor in `median`, to which the options then refer. */
+/* Computes L for every item of x's batch, as a tensor in `median`, to which the options then
+ * refer. */
 static enum exit_status median_bandwidth(gram_context *g, const struct settings *s,
                                          const gram_tensor *x, gram_kernel_options *options,
                                          struct device_matrix *median, struct failure *why)
