@@ -32,6 +32,21 @@ def test_charts_have_rows(made):
         assert charts.as_table(chart, rows).count("\n") == len(rows) + 1
 
 
+def test_curves_have_data(made):
+    curves = made("curves")
+    for task in curves.TASKS:
+        found = curves.schedules(task)
+        assert all(found[method] for method in curves.METHODS), task
+        assert all(len(runs) > 1 for run in found.values() for runs in run.values()), task
+
+
+def test_curves_are_drawn_for_both_themes(made):
+    pytest.importorskip("matplotlib")
+    curves = made("curves")
+    page = curves.training("mlp") + curves.eigenvalues("workspace_bytes", "64")
+    assert page.count(".only-light") == page.count(".only-dark") == 2
+
+
 def test_advantage_leaves_wrong_results_out(made):
     charts = made("charts")
     rows = [charts.Row("a", {charts.OURS: 2.0, "fast": 1.0, "right": 6.0}, wrong=("fast",))]
