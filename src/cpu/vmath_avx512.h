@@ -19,6 +19,17 @@ static inline vf64 if_less_f64(vf64 a, vf64 b, vf64 x, vf64 y)
     return (vf64)_mm512_mask_blend_pd(less, (__m512d)y, (__m512d)x);
 }
 
+/* x no more than most; NaN stays. */
+static inline vf32 no_more_f32(vf32 x, float most)
+{
+    return (vf32)_mm512_min_ps(_mm512_set1_ps(most), (__m512)x);
+}
+
+static inline vf64 no_more_f64(vf64 x, double most)
+{
+    return (vf64)_mm512_min_pd(_mm512_set1_pd(most), (__m512d)x);
+}
+
 /* |a| with the sign of b */
 static inline vf32 copy_sign_f32(vf32 a, vf32 b)
 {
@@ -79,30 +90,37 @@ static inline vf64 special_f64(const struct gram_power *w, vf64 x, vf64 r)
 
 /*
  * 2^x, x = n + g with n a multiple of 1/16: a table of 2^(i/16) and, for |g| <= 1/32, Chebyshev
- * interpolants as in vmath.h (errors 1e-9 and 7e-18).  Adding `shifter` rounds to sixteenths
+ * interpolants as in vmath.h (errors 1e-9 and 7e-18).  Adding the shifter rounds to sixteenths
  * and leaves i in the last four bits.
  */
-static inline vf32 exp2_f32(vf32 x)
+#define EXP2_SHIFTER_F32 0x1.8p19f
+#define EXP2_SHIFTER_F64 0x1.8p48
+
+static inline vf32 exp2_of_sixteenths_f32(vf32 shifted, vf32 n, vf32 g)
 {
-    const float shifter = 0x1.8p19f;
     const __m512 table = {
         0x1p+0f,        0x1.0b5586p+0f, 0x1.172b84p+0f, 0x1.2387a6p+0f,
         0x1.306fep+0f,  0x1.3dea64p+0f, 0x1.4bfdaep+0f, 0x1.5ab07ep+0f,
         0x1.6a09e6p+0f, 0x1.7a1148p+0f, 0x1.8ace54p+0f, 0x1.9c4918p+0f,
         0x1.ae89fap+0f, 0x1.c199bep+0f, 0x1.d5818ep+0f, 0x1.ea4afap+0f,
     };
-    x = (vf32)_mm512_max_ps(_mm512_set1_ps(-1024), (__m512)x);
-    x = (vf32)_mm512_min_ps(_mm512_set1_ps(1024), (__m512)x);
-    const vf32 shifted = x + shifter, n = shifted - shifter, g = x - n;
     const vf32 root = (vf32)_mm512_permutexvar_ps((__m512i)shifted, table);
     const vf32 y = ((0x1.c6b34ap-5f * g + 0x1.ec00dp-3f) * g + 0x1.62e43p-1f) * g + 1;
 
     return scale_f32(root * y, n);
 }
 
-static inline vf64 exp2_f64(vf64 x)
+static inline vf32 exp2_f32(vf32 x)
 {
-    const double shifter = 0x1.8p48;
+    x = (vf32)_mm512_max_ps(_mm512_set1_ps(-1024), (__m512)x);
+    x = (vf32)_mm512_min_ps(_mm512_set1_ps(1024), (__m512)x);
+    const vf32 shifted = x + EXP2_SHIFTER_F32, n = shifted - EXP2_SHIFTER_F32;
+
+    return exp2_of_sixteenths_f32(shifted, n, x - n);
+}
+
+static inline vf64 exp2_of_sixteenths_f64(vf64 shifted, vf64 n, vf64 g)
+{
     const __m512d table_0 = {
         0x1p+0,
         0x1.0b5586cf9890fp+0,
@@ -117,9 +135,6 @@ static inline vf64 exp2_f64(vf64 x)
         0x1.6a09e667f3bcdp+0, 0x1.7a11473eb0187p+0, 0x1.8ace5422aa0dbp+0, 0x1.9c49182a3f09p+0,
         0x1.ae89f995ad3adp+0, 0x1.c199bdd85529cp+0, 0x1.d5818dcfba487p+0, 0x1.ea4afa2a490dap+0,
     };
-    x = (vf64)_mm512_max_pd(_mm512_set1_pd(-4096), (__m512d)x);
-    x = (vf64)_mm512_min_pd(_mm512_set1_pd(4096), (__m512d)x);
-    const vf64 shifted = x + shifter, n = shifted - shifter, g = x - n;
     const vf64 root = (vf64)_mm512_permutex2var_pd(table_0, (__m512i)shifted, table_8);
     vf64 y = 0x1.430a4a00117cdp-13 * g + 0x1.5d89bf317993bp-10;
 
@@ -128,6 +143,30 @@ static inline vf64 exp2_f64(vf64 x)
     y = y * g + 0x1.ebfbdff82c594p-3;
     y = y * g + 0x1.62e42fefa39fdp-1;
     return scale_f64(root * (y * g + 1), n);
+}
+
+static inline vf64 exp2_f64(vf64 x)
+{
+    x = (vf64)_mm512_max_pd(_mm512_set1_pd(-4096), (__m512d)x);
+    x = (vf64)_mm512_min_pd(_mm512_set1_pd(4096), (__m512d)x);
+    const vf64 shifted = x + EXP2_SHIFTER_F64, n = shifted - EXP2_SHIFTER_F64;
+
+    return exp2_of_sixteenths_f64(shifted, n, x - n);
+}
+
+/* 2^(scale s), |scale s| <= 4096 */
+static inline vf32 exp2_scaled_f32(vf32 s, float scale)
+{
+    const vf32 shifted = s * scale + EXP2_SHIFTER_F32, n = shifted - EXP2_SHIFTER_F32;
+
+    return exp2_of_sixteenths_f32(shifted, n, s * scale - n);
+}
+
+static inline vf64 exp2_scaled_f64(vf64 s, double scale)
+{
+    const vf64 shifted = s * scale + EXP2_SHIFTER_F64, n = shifted - EXP2_SHIFTER_F64;
+
+    return exp2_of_sixteenths_f64(shifted, n, s * scale - n);
 }
 
 /*

@@ -14,6 +14,12 @@ static inline vec CAT(if_less, DTYPE)(vec a, vec b, vec x, vec y)
     return (vec)((less & (ivec)x) | (~less & (ivec)y));
 }
 
+/* x no more than most; NaN stays. */
+static inline vec CAT(no_more, DTYPE)(vec x, real most)
+{
+    return CAT(if_less, DTYPE)((vec){0} + most, x, (vec){0} + most, x);
+}
+
 /* |a| with the sign of b */
 static inline vec CAT(copy_sign, DTYPE)(vec a, vec b)
 {

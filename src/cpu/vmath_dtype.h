@@ -72,6 +72,14 @@ static inline vec CAT(exp2, DTYPE)(vec x)
 
     return CAT(exp2_of, DTYPE)(n, x - n);
 }
+
+/* 2^(scale s), where exp2_of() takes the integer nearest to scale s */
+static inline vec CAT(exp2_scaled, DTYPE)(vec s, real scale)
+{
+    const vec n = CAT(round, DTYPE)(s * scale);
+
+    return CAT(exp2_of, DTYPE)(n, s * scale - n);
+}
 #endif
 
 /* log2(m) for 3/4 <= m <= 3/2, with a small relative error */

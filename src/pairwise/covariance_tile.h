@@ -317,6 +317,46 @@ static void FN(map_form)(const struct gram_map *map, int n, vec *t)
     }
 }
 
+/* What map->decays says: one pass, in registers. */
+static inline __attribute__((always_inline)) void FN(map_decay_of)(const struct gram_map *map,
+                                                                   int64_t n, vec *s,
+                                                                   const bool root, const bool poly,
+                                                                   const bool plain)
+{
+    const real scale = (real)map->scale, factor = (real)map->factor, most = (real)map->most;
+    const real minus_log2_of_e = -(real)0x1.71547652b82fep+0;
+    const real c0 = (real)map->c[0], c1 = (real)map->c[1], c2 = (real)map->c[2],
+               c3 = (real)map->c[3];
+
+    for (int64_t i = 0; i < n; i++) {
+        const vec t = FN(no_more)(root ? v_sqrt_fast(s[i]) : s[i], most);
+        if (poly) {
+            const vec x = scale * t;
+            s[i] = (((c3 * x + c2) * x + c1) * x + c0) * FN(exp2_scaled)(x, minus_log2_of_e);
+        } else
+            s[i] = plain ? FN(exp2_scaled)(t, -scale) : factor * FN(exp2_scaled)(t, -scale);
+    }
+}
+
+static void FN(map_decay)(const struct gram_map *map, int64_t n, vec *s)
+{
+    const bool root = map->base.kind == GRAM_RAISE_SQRT, poly = map->form == GRAM_MAP_POLY_EXP;
+    const bool plain = map->factor == 1;
+
+    if (root && poly)
+        FN(map_decay_of)(map, n, s, true, true, false);
+    else if (poly)
+        FN(map_decay_of)(map, n, s, false, true, false);
+    else if (root && plain)
+        FN(map_decay_of)(map, n, s, true, false, true);
+    else if (plain)
+        FN(map_decay_of)(map, n, s, false, false, true);
+    else if (root)
+        FN(map_decay_of)(map, n, s, true, false, false);
+    else
+        FN(map_decay_of)(map, n, s, false, false, false);
+}
+
 /* n vectors, n <= VECTORS */
 static void FN(map_pass)(const struct gram_map *map, int n, vec *s)
 {
@@ -324,6 +364,10 @@ static void FN(map_pass)(const struct gram_map *map, int n, vec *s)
     const vec zero = {0};
     vec slope[VECTORS];
 
+    if (map->decays) {
+        FN(map_decay)(map, n, s);
+        return;
+    }
     if (map->sloped) {
         for (int i = 0; i < n; i++)
             slope[i] = s[i];

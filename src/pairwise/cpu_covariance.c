@@ -161,6 +161,18 @@ static void identity(struct gram_map *map, double slope)
     }
 }
 
+/* Whether one pass does it all, for which 2^-250 and 2^-2040 are 0. */
+static void prepare_decay(struct gram_map *map, gram_dtype dtype)
+{
+    const double octaves = dtype == GRAM_F32 ? 250 : 2040,
+                 largest = dtype == GRAM_F32 ? (double)FLT_MAX : DBL_MAX;
+
+    map->most = (map->form == GRAM_MAP_EXP ? octaves : octaves / log2_of_e) / map->scale;
+    map->decays = (map->form == GRAM_MAP_EXP || map->form == GRAM_MAP_POLY_EXP) &&
+                  map->inner == GRAM_DIFFERENCE && map->most <= largest && !map->sloped &&
+                  (map->base.kind == GRAM_RAISE_NONE || map->base.kind == GRAM_RAISE_SQRT);
+}
+
 void gram_map_prepare(struct gram_map *map, gram_dtype dtype)
 {
     double o = map->outer, l = map->bandwidth, slope;
@@ -213,6 +225,7 @@ void gram_map_prepare(struct gram_map *map, gram_dtype dtype)
     map->factor = bounded(map->factor, dtype);
     for (int i = 0; i < 4; i++)
         map->c[i] = bounded(map->c[i], dtype);
+    prepare_decay(map, dtype);
 }
 
 /* ---- A caller's expression with the parameters of an item ------------------------------------ */

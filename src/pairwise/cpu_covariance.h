@@ -76,6 +76,10 @@ struct gram_map {
     double scale, shift, factor, c[4];
     bool sloped; /* the form is multiplied by the power `slope` of S, and 0 where S = 0 */
     struct gram_raise base, raise, slope;
+    /* GRAM_MAP_EXP or GRAM_MAP_POLY_EXP of S or its root, S >= 0, without a slope: t is made no
+     * more than scale times most, where e^-t is 0. */
+    bool decays;
+    double most;
 };
 
 /* Fills in what map comes to for arithmetic in dtype (GRAM_F32 or GRAM_F64). */
