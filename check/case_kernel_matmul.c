@@ -1,13 +1,16 @@
 /*
  * case_kernel_matmul.c - the rows of gram_kernel_matmul
  *
- * A block of the kernel matrix is 384 by 384, a chunk of its product has 128 rows.  The call gets
- * exactly the scratch that its workspace query names, and one byte less is refused.
+ * On a CPU a block has from 96 to 1536 points, in strips of 24 rows and pieces of 192 or 96
+ * columns; v goes in groups of 8 columns and the rest of them, from 17 on to BLAS.  Where cdist
+ * does the work a block is 384 by 384, a chunk of its product has 128 rows.  The call gets exactly
+ * the scratch that its workspace query names, and one byte less is refused.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "check/harness/dense_data.h"
 #include "check/reference/reference.h"
+#include "pairwise_problem.h"
 #include "vjp_problem.h"
 #include <math.h>
 #include <stdlib.h>
@@ -26,8 +29,11 @@ struct row {
     bool same;     /* y is NULL: n is m */
     bool per_item; /* the bandwidth is a tensor */
     bool accumulate;
-    bool nan;        /* in row 1 of x */
-    bool expression; /* the call has f as an expression: function is GRAM_LAPLACE */
+    bool nan;            /* in row 1 of x */
+    bool expression;     /* the call has f as an expression: function is GRAM_LAPLACE */
+    bool integers;       /* points that coincide */
+    double offset;       /* of all points from the origin */
+    const char *written; /* the function, written out as an expression */
     const char *why;
 };
 
@@ -36,6 +42,12 @@ struct row {
 #define GAUSSIAN .inner = GRAM_DIFFERENCE, .function = GRAM_GAUSSIAN, .p = 2, .outer = 1
 #define LPQ      .inner = GRAM_DIFFERENCE, .function = GRAM_EXPONENTIAL_POWER, .p = 1.3, \
                  .outer = 1 / 1.3
+#define LAPLACE2 .inner = GRAM_DIFFERENCE, .function = GRAM_LAPLACE, .p = 2, .outer = 0.5
+#define OF(f, power) .inner = GRAM_DIFFERENCE, .function = f, .p = power, .outer = 1
+#define COLUMNS(count, type) \
+    {GAUSSIAN, .m = 103, .k = 3, .r = count, .dtype = type, .same = true, .why = "columns of v"}, \
+    {LAPLACE2, .m = 61, .n = 107, .k = 3, .r = count, .dtype = type, .why = "columns of v"}, \
+    {LAPLACE, .m = 107, .n = 11, .k = 3, .r = count, .dtype = type, .why = "columns of v, few y"}
 #define CUBIC    .inner = GRAM_DOT, .function = GRAM_POLYNOMIAL, .p = 2, .outer = 1
 #define COSINE   .inner = GRAM_DOT, .function = GRAM_COSINE, .p = 2, .outer = 1
 #define TERM(e)  .inner = GRAM_DIFFERENCE, .function = GRAM_LAPLACE, .p = e, .outer = 1
@@ -144,6 +156,77 @@ static const struct row rows[] = {
      .r = 2, .dtype = GRAM_F32, .why = "sigmoid"},
     {COSINE, .m = 140, .n = 30, .k = 5, .r = 2, .dtype = GRAM_F32, .why = "cosine"},
     {COSINE, .m = 40, .k = 3, .r = 2, .dtype = GRAM_BF16, .same = true, .why = "cosine, bfloat16"},
+    {GAUSSIAN, .m = 140, .n = 90, .k = 3, .r = 2, .dtype = GRAM_F64, .nan = true,
+     .why = "NaN in one row only"},
+    {LAPLACE, .m = 5, .n = 90, .k = 3, .r = 20, .dtype = GRAM_F32, .nan = true,
+     .why = "NaN in one row only, many columns of v"},
+    COLUMNS(1, GRAM_F32), COLUMNS(2, GRAM_F32), COLUMNS(3, GRAM_F32), COLUMNS(4, GRAM_F32),
+    COLUMNS(5, GRAM_F32), COLUMNS(7, GRAM_F32), COLUMNS(8, GRAM_F32), COLUMNS(9, GRAM_F32),
+    COLUMNS(12, GRAM_F32), COLUMNS(15, GRAM_F32), COLUMNS(16, GRAM_F32), COLUMNS(17, GRAM_F32),
+    COLUMNS(31, GRAM_F32), COLUMNS(33, GRAM_F32), COLUMNS(64, GRAM_F32), COLUMNS(65, GRAM_F32),
+    COLUMNS(1, GRAM_F64), COLUMNS(2, GRAM_F64), COLUMNS(3, GRAM_F64), COLUMNS(5, GRAM_F64),
+    COLUMNS(8, GRAM_F64), COLUMNS(9, GRAM_F64), COLUMNS(13, GRAM_F64), COLUMNS(16, GRAM_F64),
+    COLUMNS(17, GRAM_F64), COLUMNS(33, GRAM_F64), COLUMNS(65, GRAM_F64),
+    {OF(GRAM_LAPLACE, 0.5), .m = 97, .n = 33, .k = 3, .r = 2, .dtype = GRAM_F32, .why = "p = 1/2"},
+    {OF(GRAM_LAPLACE, 1.5), .m = 95, .k = 3, .r = 5, .dtype = GRAM_F64, .same = true,
+     .why = "p = 3/2"},
+    {OF(GRAM_LAPLACE, 3), .m = 193, .k = 3, .r = 2, .dtype = GRAM_F32, .same = true,
+     .why = "p = 3"},
+    {OF(GRAM_GAUSSIAN, 4), .m = 50, .n = 193, .k = 3, .r = 9, .dtype = GRAM_F64, .why = "p = 4"},
+    {OF(GRAM_LAPLACE, INFINITY), .m = 97, .k = 3, .r = 2, .dtype = GRAM_F32, .same = true,
+     .why = "p = infinity"},
+    {OF(GRAM_LAPLACE, 0.7), .m = 96, .k = 3, .r = 2, .dtype = GRAM_F32, .same = true,
+     .why = "p = 0.7"},
+    {OF(GRAM_LAPLACE, 5.5), .m = 25, .n = 96, .k = 3, .r = 2, .dtype = GRAM_F64, .why = "p = 5.5"},
+    {LAPLACE2, .m = 289, .k = 16, .r = 8, .dtype = GRAM_F32, .same = true, .why = "distances"},
+    {LAPLACE2, .m = 385, .k = 5, .r = 3, .dtype = GRAM_F64, .same = true, .integers = true,
+     .why = "distances of points that coincide"},
+    {OF(GRAM_MATERN32, 2), .m = 100, .k = 5, .r = 8, .dtype = GRAM_F32, .same = true,
+     .why = "Matern 3/2"},
+    {OF(GRAM_MATERN52, 1), .m = 100, .n = 60, .k = 5, .r = 8, .dtype = GRAM_F64,
+     .why = "Matern 5/2"},
+    {OF(GRAM_EXPONENTIAL_POWER, 1), .m = 100, .k = 5, .r = 2, .dtype = GRAM_F32, .same = true,
+     .why = "exponential power"},
+    {OF(GRAM_RATIONAL_QUADRATIC, 2), .m = 100, .n = 60, .k = 5, .r = 8, .dtype = GRAM_F32,
+     .why = "rational quadratic"},
+    {.inner = GRAM_DOT, .function = GRAM_SIGMOID, .p = 2, .outer = 1, .m = 100, .k = 5, .r = 3,
+     .dtype = GRAM_F32, .same = true, .why = "sigmoid"},
+    {.inner = GRAM_DOT, .function = GRAM_GAUSSIAN, .p = 2, .outer = 1, .m = 100, .n = 97, .k = 5,
+     .r = 3, .dtype = GRAM_F32, .why = "the exponential of products of either sign"},
+    {.inner = GRAM_DOT, .function = GRAM_IDENTITY, .p = 2, .outer = 1, .m = 100, .n = 97, .k = 40,
+     .r = 20, .dtype = GRAM_F64, .why = "products alone"},
+    {COSINE, .m = 500, .k = 3, .r = 20, .dtype = GRAM_F32, .same = true, .why = "cosine"},
+    {LAPLACE, .m = 200, .n = 150, .k = 5, .r = 3, .dtype = GRAM_F32, .written = "exp(-s / L)",
+     .why = "an expression"},
+    {GAUSSIAN, .m = 150, .k = 5, .r = 18, .dtype = GRAM_F64, .same = true,
+     .written = "exp(-0.5 * s / pow(L, 2))", .why = "an expression, many columns"},
+    {LAPLACE2, .m = 130, .n = 140, .k = 5, .r = 3, .dtype = GRAM_F32, .output = GRAM_WEIGHT,
+     .why = "weights"},
+    {OF(GRAM_MATERN52, 2), .m = 130, .k = 5, .r = 3, .dtype = GRAM_F32, .same = true,
+     .output = GRAM_BANDWIDTH_DERIVATIVE, .why = "bandwidth derivatives"},
+    {OF(GRAM_RATIONAL_QUADRATIC, 1), .m = 130, .k = 5, .r = 20, .dtype = GRAM_F64, .same = true,
+     .output = GRAM_WEIGHT, .why = "weights, many columns"},
+    {GAUSSIAN, .m = 300, .k = 3, .r = 8, .dtype = GRAM_F32, .same = true, .integers = true,
+     .why = "points that coincide"},
+    {GAUSSIAN, .m = 300, .k = 40, .r = 3, .dtype = GRAM_F32, .same = true, .offset = 1e4,
+     .why = "far from the origin"},
+    {LAPLACE2, .m = 120, .n = 300, .k = 33, .r = 3, .dtype = GRAM_F32, .offset = 1e6,
+     .integers = true, .why = "far from the origin, points that coincide"},
+    {LAPLACE, .m = 300, .k = 3, .r = 20, .dtype = GRAM_F64, .same = true, .offset = 1e6,
+     .why = "far from the origin"},
+    {GAUSSIAN, .m = 12, .n = 14, .k = 1100, .r = 3, .dtype = GRAM_F32, .why = "many coordinates"},
+    {LAPLACE, .m = 30, .k = 2100, .r = 2, .dtype = GRAM_F64, .same = true,
+     .why = "more coordinates than a panel holds"},
+    {LAPLACE, .m = 9, .k = 3, .r = 20, .x_batch = 9, .v_batch = 9, .dtype = GRAM_F64, .same = true,
+     .per_item = true, .why = "tiny items, each a task, many columns"},
+    {GAUSSIAN, .m = 230, .n = 110, .k = 3, .r = 2, .x_batch = 9, .dtype = GRAM_F32,
+     .per_item = true, .why = "items that are a task each"},
+    {GAUSSIAN, .m = 1300, .k = 2, .r = 1, .x_batch = 2, .dtype = GRAM_F32, .same = true,
+     .per_item = true, .accumulate = true, .why = "blocks, an even number of them, twice"},
+    {LAPLACE, .m = 2449, .k = 1, .r = 3, .dtype = GRAM_F32, .same = true, .out_layout = EVERY_SECOND,
+     .why = "blocks, an odd number of them, a row more than they hold"},
+    {LAPLACE2, .m = 1, .n = 4000, .k = 2, .r = 1, .dtype = GRAM_F32, .why = "one row of K"},
+    {LAPLACE2, .m = 4000, .n = 1, .k = 2, .r = 17, .dtype = GRAM_F32, .why = "one column of K"},
 };
 /* clang-format on */
 
@@ -171,6 +254,7 @@ struct problem {
     struct test_copy there[ARGUMENTS];
     bool used[ARGUMENTS];
     gram_kernel_options kernel;
+    gram_parameter parameters[PAIR_PARAMETERS];
     struct reference_batch batch;
 };
 
@@ -183,6 +267,10 @@ static void create(struct harness *h, struct problem *q, enum argument which, gr
 
     test_tensor_create(h, &q->t[which], dtype, layout, 3 - skip, shape + skip);
     test_fill_uniform(h, &q->t[which], -1, 1);
+    if (which <= Y && q->row->integers)
+        test_fill_integers(h, &q->t[which], 3);
+    for (int64_t i = 0; which <= Y && q->row->offset != 0 && i < test_count(&q->t[which].t); i++)
+        test_put(&q->t[which].t, i, test_at(&q->t[which].t, i) + q->row->offset);
     q->used[which] = true;
 }
 
@@ -233,6 +321,8 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
         kernel.function = GRAM_EXPRESSION;
         kernel.expression = "exp(-s / 2.3)";
     }
+    if (q->row->written)
+        pair_write_out(q->row->written, q->parameters, &kernel);
     return need ? gram_kernel_matmul_workspace(h->g, x, y, &kernel, v, &options, &q->there[OUT].t,
                                                need)
                 : gram_kernel_matmul(h->g, x, y, &kernel, v, &options, &q->there[OUT].t);

@@ -263,14 +263,16 @@ typedef struct gram_kernel_matmul_options {
  * x is m by k, y is n by k (NULL: x itself), v is n by r, and out is m by r, with any strides.  v
  * and out have the dtype that the out of gram_kernel would have.  Batches of x, y, v and the
  * hyperparameters broadcast.  The columns of one v share the work on K; the items of a batch do
- * not.  n = 0 gives zeros.  out must not overlap x, y, v or itself.  Scratch holds a block of K,
- * and as many rows of v and out as that block has.
+ * not.  n = 0 gives zeros.  out must not overlap x, y, v or itself.  Scratch never grows with m n.
+ * On the CPU it holds sums of the size of out in double, and for each thread at most 1536 points of
+ * x and of y, their rows of v and out, and a piece of K.
  *
  * If y is NULL, or has the data, shape and strides of x, each element of K is computed once for
  * itself and its mirror image, which halves the work.  The result does not depend on the number of
  * threads.  Error: that of the elements of gram_kernel, plus (n + 8) eps sum_j |K[i, j] v[j, c]|.
- * A NaN in row i of x gives NaN in row i of out.  A NaN in y or v reaches all rows, as in any
- * product.
+ * On the CPU 1536 + n / 384 takes the place of n in this term where it is less.  A NaN in row i of
+ * x gives NaN in row i of out.  A NaN in y or v reaches all rows, as in any product, and an
+ * infinite number in v may give NaN.
  *
  * The call can be cancelled (gram_context_cancel) while it computes or, on CUDA, while it queues
  * its work.  out then holds a part of the sums.

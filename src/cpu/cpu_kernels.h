@@ -140,6 +140,36 @@ struct gemm_skinny_op {
 /* Does the work of an op in the calling thread. */
 typedef void gemm_skinny_kernel(const struct gemm_skinny_op *op);
 
+/*
+ * A piece of a matrix, or its transpose, times some columns of v, added to sums.  k has `rows` rows
+ * (and behind them as many that can be read as fill a tile of gram_cdist_kernels), ldk elements
+ * apart, each of as many vectors.  Everything is aligned to 64 bytes but the v of columns.
+ *   rows:     v[c*ldv + j] is row j of v, vector j of row i is multiplied by it; sums are vectors,
+ *             column c of row i at i*columns + c
+ *   columns:  v[i*ldv + c] is row i of v; sums[c*ld_sums + j] are numbers
+ */
+struct gram_product_tile {
+    int64_t rows, vectors;
+    const void *k, *v;
+    void *sums;
+    int64_t ldk, ldv, ld_sums;
+};
+typedef void gram_product_kernel(const struct gram_product_tile *t);
+
+/* to[i] += the sum of the numbers of vector i of n. */
+typedef void gram_product_lanes(int64_t n, const void *sums, double *to);
+
+enum {
+    GRAM_PRODUCT_WIDTHS = 4
+};
+
+/* Of [i] the columns are 2^i: up to `most`. */
+struct gram_product_kernels {
+    int vector_bytes, most;
+    gram_product_kernel *rows[GRAM_PRODUCT_WIDTHS], *columns[GRAM_PRODUCT_WIDTHS];
+    gram_product_lanes *lanes;
+};
+
 /* A strided copy that leaves the cache alone: count runs of bytes each, strides in bytes. */
 typedef void gram_stream_rows(void *to, int64_t to_stride, const void *from, int64_t from_stride,
                               int64_t count, int64_t bytes);
@@ -155,6 +185,7 @@ struct gram_cpu_kernels {
     struct gram_cdist_kernels cdist[GRAM_F64 + 1];
     gram_map_values *map[GRAM_F64 + 1]; /* values 64-byte aligned; n any number */
     gram_nearest_scan *nearest_scan[GRAM_F64 + 1];
+    const struct gram_product_kernels *product[GRAM_F64 + 1];
     const struct gram_grad_kernels *cdist_grad[GRAM_F64 + 1];
     gram_stream_rows *stream_rows;
     const struct gram_solve_kernels *solve[GRAM_F64 + 1];

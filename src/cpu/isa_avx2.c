@@ -57,6 +57,16 @@ static inline vf32 vf32_minus(vf32 b, const float *x)
     return b - *x;
 }
 
+static inline vf32 vf32_load(const vf32 *x)
+{
+    return *x;
+}
+
+static inline vf64 vf64_load(const vf64 *x)
+{
+    return *x;
+}
+
 static inline vf64 vf64_sum_abs(vf64 s, vf64 a)
 {
     return s + vf64_abs(a);
@@ -86,6 +96,32 @@ static inline vf64 vf64_sign(vf64 a)
 static inline int vi32_any(vi32 a)
 {
     return !_mm256_testz_si256((__m256i)a, (__m256i)a);
+}
+
+static inline void vf32_totals(const vf32 *a, float *to)
+{
+    const __m256 s = _mm256_unpacklo_ps((__m256)a[0], (__m256)a[1]) +
+                     _mm256_unpackhi_ps((__m256)a[0], (__m256)a[1]);
+    const __m256 t = _mm256_unpacklo_ps((__m256)a[2], (__m256)a[3]) +
+                     _mm256_unpackhi_ps((__m256)a[2], (__m256)a[3]);
+    const __m256 u = (__m256)(_mm256_unpacklo_pd((__m256d)s, (__m256d)t)) +
+                     (__m256)(_mm256_unpackhi_pd((__m256d)s, (__m256d)t));
+
+    _mm_storeu_ps(to, _mm256_castps256_ps128(u) + _mm256_extractf128_ps(u, 1));
+}
+
+static inline __m128d vf64_total_two(vf64 a, vf64 b)
+{
+    const __m256d s =
+        _mm256_unpacklo_pd((__m256d)a, (__m256d)b) + _mm256_unpackhi_pd((__m256d)a, (__m256d)b);
+
+    return _mm256_castpd256_pd128(s) + _mm256_extractf128_pd(s, 1);
+}
+
+static inline void vf64_totals(const vf64 *a, double *to)
+{
+    _mm_storeu_pd(to, vf64_total_two(a[0], a[1]));
+    _mm_storeu_pd(to + 2, vf64_total_two(a[2], a[3]));
 }
 
 static inline void v_stream(void *to, const void *from)

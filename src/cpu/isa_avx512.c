@@ -61,6 +61,22 @@ static inline vf32 vf32_minus(vf32 b, const float *x)
     return d;
 }
 
+static inline vf32 vf32_load(const vf32 *x)
+{
+    vf32 a;
+
+    __asm__("vmovaps %1, %0" : "=v"(a) : "m"(*x));
+    return a;
+}
+
+static inline vf64 vf64_load(const vf64 *x)
+{
+    vf64 a;
+
+    __asm__("vmovapd %1, %0" : "=v"(a) : "m"(*x));
+    return a;
+}
+
 static inline vf64 vf64_sum_abs(vf64 s, vf64 a)
 {
     const vf64 one = (vf64){0} + 1;
@@ -93,6 +109,34 @@ static inline vf64 vf64_sign(vf64 a)
 static inline int vi32_any(vi32 a)
 {
     return _mm512_test_epi32_mask((__m512i)a, (__m512i)a) != 0;
+}
+
+static inline void vf32_totals(const vf32 *a, float *to)
+{
+    const __m512 s = _mm512_unpacklo_ps((__m512)a[0], (__m512)a[1]) +
+                     _mm512_unpackhi_ps((__m512)a[0], (__m512)a[1]);
+    const __m512 t = _mm512_unpacklo_ps((__m512)a[2], (__m512)a[3]) +
+                     _mm512_unpackhi_ps((__m512)a[2], (__m512)a[3]);
+    const __m512 u = (__m512)(_mm512_unpacklo_pd((__m512d)s, (__m512d)t)) +
+                     (__m512)(_mm512_unpackhi_pd((__m512d)s, (__m512d)t));
+    const __m256 v = _mm512_castps512_ps256(u) + _mm512_extractf32x8_ps(u, 1);
+
+    _mm_storeu_ps(to, _mm256_castps256_ps128(v) + _mm256_extractf128_ps(v, 1));
+}
+
+static inline __m128d vf64_total_two(vf64 a, vf64 b)
+{
+    const __m512d s =
+        _mm512_unpacklo_pd((__m512d)a, (__m512d)b) + _mm512_unpackhi_pd((__m512d)a, (__m512d)b);
+    const __m256d t = _mm512_castpd512_pd256(s) + _mm512_extractf64x4_pd(s, 1);
+
+    return _mm256_castpd256_pd128(t) + _mm256_extractf128_pd(t, 1);
+}
+
+static inline void vf64_totals(const vf64 *a, double *to)
+{
+    _mm_storeu_pd(to, vf64_total_two(a[0], a[1]));
+    _mm_storeu_pd(to + 2, vf64_total_two(a[2], a[3]));
 }
 
 static inline void v_stream(void *to, const void *from)

@@ -62,6 +62,16 @@ static inline vf32 vf32_minus(vf32 b, const float *x)
     return b - *x;
 }
 
+static inline vf32 vf32_load(const vf32 *x)
+{
+    return *x;
+}
+
+static inline vf64 vf64_load(const vf64 *x)
+{
+    return *x;
+}
+
 static inline vf64 vf64_sum_abs(vf64 s, vf64 a)
 {
     return s + vf64_abs(a);
@@ -93,6 +103,18 @@ static inline int vi32_any(vi32 a)
     vi64 words = (vi64)a;
 
     return (words[0] | words[1]) != 0;
+}
+
+static inline void vf32_totals(const vf32 *a, float *to)
+{
+    for (int i = 0; i < 4; i++)
+        to[i] = (a[i][0] + a[i][2]) + (a[i][1] + a[i][3]);
+}
+
+static inline void vf64_totals(const vf64 *a, double *to)
+{
+    for (int i = 0; i < 4; i++)
+        to[i] = a[i][0] + a[i][1];
 }
 
 static inline void v_stream(void *to, const void *from)

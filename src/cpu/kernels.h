@@ -19,16 +19,20 @@
  *   v_sqrt(a)         the correctly rounded square root
  *   v_sum_abs(s, a)   s + |a|
  *   v_minus(b, x)     b - x, x a number in memory
+ *   v_load(p)         the vector at p, which is read once
  *   v_stream(to, from)  copies a vector past the caches, to aligned to VBYTES; v_stream_end() once
  *                       after the last one, before others may read
  *   v_sign(a)         -1, 0 or 1 for a number, NaN for NaN
  *   v_any(mask)       true if any bit of a vector of integers is set
+ *   v_totals(a, to)   to[i] = the sum of the numbers of a[i], of four vectors
  *
  * On AVX-512 v_sum_abs is a fused multiply-add by 1, exact, where compilers take an addition: the
  * differences already fill the adders of Zen 4 while its multipliers idle (1.5 cycles per 16 terms
  * of p = 1 against 2.0; AVX2 has no registers left for it).  v_minus broadcasts x within the
  * subtraction: a broadcast of its own, which compilers prefer when x is used more than once, takes
- * an adder's time there (1.0 cycles per 16 terms of p = 2 against 1.5).
+ * an adder's time there (1.0 cycles per 16 terms of p = 2 against 1.5).  v_load is for a vector of
+ * which compilers would make an operand in memory of several multiply-adds: there is one load a
+ * cycle, as there is one multiply-add.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -39,8 +43,10 @@
 #define v_sqrt(a)        _Generic((a), vf32 : vf32_sqrt, vf64 : vf64_sqrt)(a)
 #define v_sum_abs(s, a)  _Generic((a), vf32 : vf32_sum_abs, vf64 : vf64_sum_abs)(s, a)
 #define v_minus(b, x)    _Generic((b), vf32 : vf32_minus, vf64 : vf64_minus)(b, &(x))
+#define v_load(p)        _Generic(*(p), vf32 : vf32_load, vf64 : vf64_load)(p)
 #define v_sign(a)        _Generic((a), vf32 : vf32_sign, vf64 : vf64_sign)(a)
 #define v_any(mask)      vi32_any((vi32)(mask))
+#define v_totals(a, to)  _Generic(*(a), vf32 : vf32_totals, vf64 : vf64_totals)(a, to)
 
 #define CAT_(a, b) a##_##b
 #define CAT(a, b)  CAT_(a, b)
@@ -191,6 +197,8 @@ const struct gram_cpu_kernels CAT(gram_cpu_kernels, ISA) = {
     .map[GRAM_F64] = KERNEL_OF(covariance, f64),
     .nearest_scan[GRAM_F32] = KERNEL_OF(nearest_scan, f32),
     .nearest_scan[GRAM_F64] = KERNEL_OF(nearest_scan, f64),
+    .product[GRAM_F32] = &KERNEL_OF(product, f32),
+    .product[GRAM_F64] = &KERNEL_OF(product, f64),
     .stream_rows = CAT(stream_rows, ISA),
     .cdist_grad[GRAM_F32] = &KERNEL_OF(cdist_grad, f32),
     .cdist_grad[GRAM_F64] = &KERNEL_OF(cdist_grad, f64),

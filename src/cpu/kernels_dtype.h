@@ -92,6 +92,9 @@
 /* ---- Selections from finished values -------------------------------------------------------- */
 
 #include "pairwise/nearest_tile.h"
+/* ---- Products with kernel matrices ----------------------------------------------------------- */
+
+#include "pairwise/kernel_matmul_tile.h"
 
 /* ---- Gradients ---------------------------------------------------------------------------- */
 

@@ -107,6 +107,14 @@ static struct rows rows_at(const struct gram_view *v, const struct gram_batch *b
     return at;
 }
 
+void cpu_cdist_pack(const struct gram_view *v, int64_t first, int64_t count, int64_t width,
+                    void *panel)
+{
+    const struct rows from = rows_at(v, &(struct gram_batch){.count = 1}, 0, first, 0);
+
+    pack(&from, count, v->cols, width, panel);
+}
+
 /* One side's panels from `panel` on: where they come from and where they go. */
 struct side {
     const struct gram_view *view;

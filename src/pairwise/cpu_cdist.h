@@ -89,6 +89,11 @@ void cpu_cdist_run(struct cdist_plan *plan);
 gram_status cpu_cdist_in(gram_context *g, const struct gram_cdist_op *op, void *memory,
                          size_t bytes);
 
+/* Rows [first, first + count) of a matrix of one item, all columns, as a panel of `width` rows in
+ * the dtype of the arithmetic: panel[k*width + r] = row r, column k; zeros from row count on. */
+void cpu_cdist_pack(const struct gram_view *v, int64_t first, int64_t count, int64_t width,
+                    void *panel);
+
 /* cpu_cdist_plan.c: chooses pieces, without reading a tensor's data; and takes the plan's scratch,
  * whose pointers opening the layout fills in: until then the plan must stay where it is. */
 void cpu_cdist_plan(const gram_context *g, const struct gram_cdist_op *op, struct cdist_plan *plan);
