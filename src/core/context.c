@@ -354,7 +354,7 @@ gram_device gram_best_device(void)
     return (gram_device){cuda ? GRAM_CUDA : GRAM_CPU, 0};
 }
 
-/* Bytes that the kernel says can be had without swapping; free pages where it does not say. */
+/* Bytes that Linux says can be had without swapping; free pages where it does not say. */
 static int64_t memory_available(void)
 {
     FILE *file = fopen("/proc/meminfo", "re");

@@ -26,7 +26,7 @@ static gram_status cannot(gram_context *g, const char *what, const char *path, i
 }
 
 /* Whether path, which is there where exists says so, may be written: 0, or an error.  It is opened,
- * and nothing is made or cut, so that the kernel has a say in links that others have planted in a
+ * and nothing is made or cut, so that Linux has a say in links that others have planted in a
  * folder such as /tmp (fs.protected_symlinks), as it has with every program that writes there. */
 static int try_to_open(const char *path, bool exists)
 {

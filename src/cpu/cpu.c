@@ -1,5 +1,5 @@
 /*
- * cpu.c - the CPU's backend table: what it offers, and which kernel tables can run here
+ * cpu.c - the CPU's backend table: what it offers, and which tables of micro-kernels can run here
  *
  * SPDX-License-Identifier: MIT
  */

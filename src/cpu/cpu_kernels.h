@@ -2,7 +2,7 @@
  * cpu_kernels.h - the micro-kernels that each instruction set provides
  *
  * isa_<isa>.c defines one constant table, filled in kernels.h; cpu.c picks one for a context.
- * Kernels are indexed by the dtype of the arithmetic, GRAM_F32 or GRAM_F64: f16 and bf16 are
+ * They are indexed by the dtype of the arithmetic, GRAM_F32 or GRAM_F64: f16 and bf16 are
  * converted to f32 when panels are packed.
  *
  * SPDX-License-Identifier: MIT

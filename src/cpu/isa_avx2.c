@@ -1,5 +1,5 @@
 /*
- * isa_avx2.c - every CPU kernel, built for AVX2 and FMA (Haswell, Zen and later)
+ * isa_avx2.c - every micro-kernel, built for AVX2 and FMA (Haswell, Zen and later)
  *
  * Vectors have 32 bytes; kernels.h says what the functions of vectors do.
  *

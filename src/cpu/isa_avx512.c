@@ -1,5 +1,5 @@
 /*
- * isa_avx512.c - every CPU kernel, built for AVX-512 F, DQ, BW and VL (Skylake-X, Zen 4 and later)
+ * isa_avx512.c - every micro-kernel, for AVX-512 F, DQ, BW and VL (Skylake-X, Zen 4 and later)
  *
  * Vectors have 64 bytes; kernels.h says what the functions of vectors do.
  *

@@ -1,5 +1,5 @@
 /*
- * isa_base.c - every CPU kernel, built without intrinsics: SSE2, NEON, anything else
+ * isa_base.c - every micro-kernel, built without intrinsics: SSE2, NEON, anything else
  *
  * Vectors have 16 bytes; kernels.h says what the functions of vectors do.
  *

@@ -1,8 +1,9 @@
 /*
- * kernels.h - instantiates every kernel template for the instruction set of the includer
+ * kernels.h - instantiates every micro-kernel for the instruction set of the includer
  *
- * Read it as the list of what exists: the steps, one block a dtype, one group of lines a kernel,
- * and the table at the end.  A kernel absent from the table is absent from gram.
+ * Read it as the list of what exists: the steps, one block for each dtype, one group of lines for
+ * each micro-kernel, and the table at the end.  One that is absent from the table is absent from
+ * gram.
  *
  * Every template sees, in a dtype's block:
  *   DTYPE   f32 or f64: part of names       real ireal   a number, an integer of its size

@@ -1,5 +1,5 @@
 /*
- * kernels_dtype.h - the kernels of one dtype: included by kernels.h once for each
+ * kernels_dtype.h - the micro-kernels of one dtype: included by kernels.h once for each
  *
  * SPDX-License-Identifier: MIT
  */

@@ -51,7 +51,7 @@ static double power_of_two(double q, int k)
 }
 
 /*
- * Chooses centre[0] so that the kernel's steps give 1 for |d| = 1, where the powers of two are 1:
+ * Chooses centre[0] so that the steps give 1 for |d| = 1, where the powers of two are 1:
  * y centre[0] rounds to 1 for three of four y, so inverse[0] moves a little until it does.
  */
 static void make_one_exact_f32(float *inverse, float *centre, int degree, const float *c)

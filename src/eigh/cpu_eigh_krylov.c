@@ -35,7 +35,7 @@ struct gram_symmetric {
      * and the product of its transpose. */
     char *x, *sums, *blocks, *others;
     /* Set by symmetric_prepare. */
-    gram_symmetric_kernel *kernel;
+    gram_symmetric_kernel *multiply_block;
     double scale; /* a power of 2: products are those of scale^2 A, out of danger */
 };
 
@@ -141,7 +141,7 @@ static void take_diagonal(const struct gram_symmetric *a, int64_t part, int64_t 
     block->lda = block->cols;
 }
 
-/* The kernel cannot add to one place in two ways: the transpose's product takes a detour. */
+/* The micro-kernel cannot add to one place in two ways: the transpose's product takes a detour. */
 static void add_diagonal(const struct gram_symmetric *a, int64_t part, int64_t i,
                          struct gram_symmetric_block *block)
 {
@@ -152,7 +152,7 @@ static void add_diagonal(const struct gram_symmetric *a, int64_t part, int64_t i
     take_diagonal(a, part, i, block);
     memset(other, 0, rows_bytes(block->rows));
     block->y_j = other;
-    a->kernel(block);
+    a->multiply_block(block);
     for (int64_t e = 0; e < count; e++)
         put_number(dtype, to, e, number_at(dtype, to, e) + number_at(dtype, other, e));
 }
@@ -174,7 +174,7 @@ static void add_block(const struct gram_symmetric *a, int64_t part, int64_t i, i
         return;
     }
     take_block(a, part, ij, &block);
-    a->kernel(&block);
+    a->multiply_block(&block);
 }
 
 static void multiply_part(void *arg, int64_t part, int thread)
@@ -281,7 +281,7 @@ static bool symmetric_prepare(struct gram_symmetric *a)
         a->view.col_stride = 1;
         a->uplo = a->uplo == GRAM_LOWER ? GRAM_UPPER : GRAM_LOWER;
     }
-    a->kernel = gram_cpu_kernels_of(a->g)->symmetric_block[a->view.dtype];
+    a->multiply_block = gram_cpu_kernels_of(a->g)->symmetric_block[a->view.dtype];
     gram_parallel_for(a->g, PARTS, largest_part, &job);
     for (int i = 0; i < PARTS; i++)
         most = fmax(most, job.most[i]);

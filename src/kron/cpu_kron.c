@@ -48,7 +48,7 @@ static const struct {
     void (*expand)(const struct kron_row *rows, int count, void *to);
     void (*outer)(const struct kron_outer *o);
     size_t element; /* bytes of the arithmetic's type */
-} kernels[] = {
+} loops[] = {
     [GRAM_F32] = { expand_f32,  outer_f32, 4},
       [GRAM_F64] = { expand_f64,  outer_f64, 8},
     [GRAM_F16] = { expand_f16,  outer_f16, 4},
@@ -81,7 +81,7 @@ static bool is_empty(const struct gram_kron_op *op)
 /* op is not empty. */
 static void make_plan(const struct gram_kron_op *op, struct kron_plan *p)
 {
-    size_t element = kernels[op->out.dtype].element;
+    size_t element = loops[op->out.dtype].element;
 
     *p = (struct kron_plan){.op = *op, .split = op->count - 1};
     /* One row, as a diagonal is, may have any stride. */
@@ -127,7 +127,7 @@ static void fill_row(const struct kron_plan *p, int64_t item, int64_t row, int64
     struct kron_row rows[GRAM_MAX_FACTORS];
     int64_t size = (int64_t)gram_dtype_size(out->dtype);
     struct kron_outer o = {
-        .left = scratch + first * (int64_t)kernels[out->dtype].element,
+        .left = scratch + first * (int64_t)loops[out->dtype].element,
         .right = scratch + p->right_at,
         .left_count = gram_least(p->left - first, p->left_at_once),
         .right_count = p->right,
@@ -137,9 +137,9 @@ static void fill_row(const struct kron_plan *p, int64_t item, int64_t row, int64
     o.out = gram_view_item(out, &p->op.batch, item) +
             (row * out->row_stride + first * p->right * out->col_stride) * size;
     find_rows(p, item, row, rows);
-    kernels[out->dtype].expand(rows, p->split, scratch);
-    kernels[out->dtype].expand(rows + p->split, p->op.count - p->split, scratch + p->right_at);
-    kernels[out->dtype].outer(&o);
+    loops[out->dtype].expand(rows, p->split, scratch);
+    loops[out->dtype].expand(rows + p->split, p->op.count - p->split, scratch + p->right_at);
+    loops[out->dtype].outer(&o);
 }
 
 static void fill_rows(void *arg, int64_t index, int thread)

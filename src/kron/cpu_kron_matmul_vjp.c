@@ -272,7 +272,7 @@ static void take_back(const struct step *s, int64_t first, int64_t count, int64_
                    right, 0, s->out + first * s->p * s->size, s->p);
 }
 
-/* The kernel that is faster than BLAS for such a factor, or NULL. */
+/* The micro-kernel that is faster than BLAS for such a factor, or NULL. */
 static gram_kron_gradient_kernel *gradient_kernel(const struct step *s)
 {
     const struct kron_vjp_plan *plan = s->rows->plan;
@@ -289,7 +289,7 @@ static void gradient(const struct step *s, int64_t first, int64_t count, int64_t
 {
     const struct kron_vjp_plan *plan = s->rows->plan;
     size_t bytes = sum_bytes(plan->op, s->i);
-    gram_kron_gradient_kernel *kernel = gradient_kernel(s);
+    gram_kron_gradient_kernel *add_up = gradient_kernel(s);
     struct gram_blas_matrix right = {s->right + first * s->size, s->s, true};
     struct gram_blas_matrix left = {s->left + first * s->p * s->size, s->p, true};
     const struct gram_kron_gradient t = {
@@ -303,14 +303,14 @@ static void gradient(const struct step *s, int64_t first, int64_t count, int64_t
         .alpha = s->alpha,
     };
 
-    if (!kernel) {
+    if (!add_up) {
         gram_blas_gemm(plan->op->x.dtype, (int64_t[]){s->q, s->p, count}, s->alpha, right, left,
                        s->rows->accumulate, t.out, s->q);
         return;
     }
     if (!s->rows->accumulate)
         memset(t.out, 0, bytes);
-    kernel(&t);
+    add_up(&t);
 }
 
 static void run_slice(void *arg, int64_t index, int thread)

@@ -23,8 +23,8 @@
 
 enum {
     DENSE_ROWS = 6000, /* up to here n^3 / 3 flops are quicker than the preconditioner's setup */
-    BLOCK_ENTRIES = 1 << 22, /* of the kernel of points and centres: 16 MiB in f32 */
-    BLOCK_ROWS = 1024,       /* of a block: a kernel of a block takes long against a call */
+    BLOCK_ENTRIES = 1 << 22, /* of the kernel matrix of points and centres: 16 MiB in f32 */
+    BLOCK_ROWS = 1024,       /* of a block: its kernel matrix takes long against a call */
     PART_ROWS = 96,    /* of a product that are one task: whole groups of gemm_skinny_tile.h's rows,
                           and enough tasks for many threads where there are few rows */
     PAD_BYTES = 64,    /* behind each row of a block: rows 4096 bytes apart share cache sets */
@@ -112,16 +112,16 @@ static size_t combine_bytes(int64_t rows, int64_t terms, int64_t outputs)
  * sums would depend on how many points are predicted at a time. */
 static gram_status combine(gram_context *g, const struct krr_combine *op)
 {
-    double *kernel = op->scratch;
-    double *alpha = kernel + gram_round64((size_t)(op->rows * op->terms) * sizeof(double)) / 8;
-    struct widen_job rows = {op->dtype, op->terms, op->kernel, kernel};
+    double *matrix = op->scratch;
+    double *alpha = matrix + gram_round64((size_t)(op->rows * op->terms) * sizeof(double)) / 8;
+    struct widen_job rows = {op->dtype, op->terms, op->matrix, matrix};
     struct widen_job outputs = {op->dtype, op->terms, op->alpha, alpha};
 
     gram_parallel_for(g, op->outputs, widen_row, &outputs);
     gram_parallel_for(g, op->rows, widen_row, &rows);
     gram_blas_threads(g);
     gram_blas_gemm(GRAM_F64, (int64_t[3]){op->rows, op->outputs, op->terms}, 1,
-                   (struct gram_blas_matrix){kernel, op->terms, true},
+                   (struct gram_blas_matrix){matrix, op->terms, true},
                    (struct gram_blas_matrix){alpha, op->terms, false}, 0, op->out, op->ld);
     return GRAM_OK;
 }
@@ -132,7 +132,7 @@ static gram_status combine(gram_context *g, const struct krr_combine *op)
  * the matrix's blocks, and so do their products. */
 struct multiply_job {
     const struct krr_product *op;
-    gemm_skinny_kernel *kernel;
+    gemm_skinny_kernel *multiply_block;
     int64_t first, count; /* columns that are multiplied now */
     int strips;
     char *vectors, *product;
@@ -228,7 +228,7 @@ static void multiply_rows(void *arg, int64_t task, int thread)
             .out = product,
         };
 
-        job->kernel(&op);
+        job->multiply_block(&op);
     }
     store_rows(job, i * k->size + first, count, product);
 }
@@ -237,7 +237,7 @@ static gram_status multiply(gram_context *g, const struct krr_product *op)
 {
     const struct krr_matrix *k = op->k;
     struct multiply_job job = {.op = op,
-                               .kernel = gram_cpu_kernels_of(g)->gemm_skinny[k->dtype],
+                               .multiply_block = gram_cpu_kernels_of(g)->gemm_skinny[k->dtype],
                                .vectors = k->extra,
                                .product = k->extra + strip_bytes(k->n)};
     int64_t most = strip_width(k->dtype, 2);

@@ -85,7 +85,7 @@ static gram_status combine(gram_context *g, const struct krr_combine *op)
 {
     struct rows_params params = {.rows = op->rows,
                                  .width = op->terms,
-                                 .x = op->kernel,
+                                 .x = op->matrix,
                                  .out = op->out,
                                  .alpha = op->alpha,
                                  .outputs = op->outputs,
@@ -133,7 +133,7 @@ static gram_status multiply(gram_context *g, const struct krr_product *op)
                                      .terms = op->k->n,
                                      .outputs = op->columns,
                                      .ld = op->k->n,
-                                     .kernel = op->k->memory.data,
+                                     .matrix = op->k->memory.data,
                                      .alpha = op->v,
                                      .out = op->product};
 
@@ -198,7 +198,7 @@ static gram_status apply(gram_context *g, const struct krr_preconditioner *p, co
                                      .terms = p->n,
                                      .outputs = p->columns,
                                      .ld = p->rank,
-                                     .kernel = p->factor.data,
+                                     .matrix = p->factor.data,
                                      .alpha = v,
                                      .out = product};
     const struct krr_combine inner = {.dtype = GRAM_F64,
@@ -206,7 +206,7 @@ static gram_status apply(gram_context *g, const struct krr_preconditioner *p, co
                                       .terms = p->rank,
                                       .outputs = p->columns,
                                       .ld = p->rank,
-                                      .kernel = p->inner.data,
+                                      .matrix = p->inner.data,
                                       .alpha = product,
                                       .out = weight};
     struct cg_precondition_params up = {.n = p->n,

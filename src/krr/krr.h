@@ -79,10 +79,10 @@ struct krr_gather { /* out[i] = x[index[i]] */
     void *out;
 };
 
-struct krr_combine { /* out[j * ld + i] = sum_k kernel[i][k] alpha[j][k], in f64 */
+struct krr_combine { /* out[j * ld + i] = sum_k matrix[i][k] alpha[j][k], in f64 */
     gram_dtype dtype;
     int64_t rows, terms, outputs, ld;
-    const void *kernel, *alpha;
+    const void *matrix, *alpha; /* matrix: often that of the kernel of points and centres */
     double *out;
     void *scratch; /* of gram_krr_combine_bytes */
 };

@@ -23,8 +23,8 @@
 #define CG_TURN     4
 
 struct rows_params {
-    long long rows, width; /* of x and out; of kernel; width: terms in rows_combine */
-    const void *x;         /* kernel in rows_combine */
+    long long rows, width; /* of x and out; of the matrix, width being the terms, in rows_combine */
+    const void *x;         /* the matrix in rows_combine */
     void *out;
     const double *w; /* rows_map, and what rows_diagonal adds */
     long long full;

@@ -2,8 +2,9 @@
  * cpu_layer.c - a layer's tensors as matrices for BLAS, and matrices into its outputs: see
  * cpu_layer.h
  *
- * Feature f of a patch is element (c, i, j, k) of the kernel, in this order; position s is place
- * (u, v, w).  It is element c, u stride - padding + i dilation, ... of the input, or 0 beside it.
+ * Feature f of a patch is element (c, i, j, k) of the convolution's kernel, in this order; position
+ * s is place (u, v, w).  It is element c, u stride - padding + i dilation, ... of the input, or 0
+ * beside it.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -31,7 +32,7 @@ struct move {
     int64_t channel_stride; /* of patches */
 };
 
-/* A feature of patches: where its channel begins, and its place in the kernel. */
+/* A feature of patches: where its channel begins, and its place in the convolution's kernel. */
 struct patch {
     int64_t channel;
     int64_t at[3]; /* times dilation, less padding */
@@ -116,7 +117,7 @@ static const struct {
     void (*sum_inner)(const struct move *m);
     void (*sum_patches)(const struct move *m);
     void (*store)(const struct cpu_layer_store *s, const void *from, int64_t ld);
-} kernels[] = {
+} loops[] = {
     [GRAM_F32]  = {move_rows_f32, move_patches_f32, sum_outer_f32, sum_inner_f32, sum_patches_f32,
                    store_f32},
     [GRAM_F64]  = {move_rows_f64, move_patches_f64, sum_outer_f64, sum_inner_f64, sum_patches_f64,
@@ -190,9 +191,9 @@ void cpu_layer_move(const struct cpu_layer_part *p, double factor, bool planes, 
     m.factor = factor;
     m.ld = ld;
     if (has_patches(p))
-        kernels[dtype].patches(&m);
+        loops[dtype].patches(&m);
     else
-        kernels[dtype].rows(&m);
+        loops[dtype].rows(&m);
 }
 
 /* One stride a feature and one a position, of which one is 1 and the other steps over the rest. */
@@ -237,18 +238,18 @@ void cpu_layer_sums(const struct cpu_layer_part *p, double *sums)
     struct move m = move_of(p, planes, sums);
 
     if (has_patches(p))
-        kernels[dtype].sum_patches(&m);
+        loops[dtype].sum_patches(&m);
     else if (planes)
-        kernels[dtype].sum_inner(&m);
+        loops[dtype].sum_inner(&m);
     else
-        kernels[dtype].sum_outer(&m);
+        loops[dtype].sum_outer(&m);
 }
 
 /* ---- Outputs -------------------------------------------------------------------------------- */
 
 void cpu_layer_store(const struct cpu_layer_store *s, const void *from, int64_t ld)
 {
-    kernels[s->dtype].store(s, from, ld);
+    loops[s->dtype].store(s, from, ld);
 }
 
 /* ---- Blocks of positions of all samples ----------------------------------------------------- */

@@ -39,8 +39,9 @@ struct gram_layer_op {
     int64_t in, out;  /* of one group: features of a (of its patches) and of g; rows of a table */
     gram_dtype dtype; /* of the arithmetic and the outputs */
     struct gram_layer_side a, g;
-    /* Where a feature of a is not one of its patches' features: positions of a, of g, the kernel.
-     * Three dimensions always, those that are not there of size 1 and in front. */
+    /* Where a feature of a is not one of its patches' features: positions of a and of g, and the
+     * convolution's kernel.  There are always three dimensions: those that the layer lacks are of
+     * size 1 and in front. */
     bool patches;
     int64_t channels; /* of a, in a group */
     int spatial;

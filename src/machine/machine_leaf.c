@@ -251,7 +251,7 @@ static gram_status solve(gram_context *g, const struct machine_params *params, d
 /* ---- Values ---------------------------------------------------------------------------------- */
 
 enum {
-    LEAST_POINTS = 16 /* whose kernel with all centres a prediction holds */
+    LEAST_POINTS = 16 /* whose kernel matrix with all centres a prediction holds */
 };
 
 /* What a prediction holds: the leaf and the points in the metric where the context computes, and
@@ -259,7 +259,7 @@ enum {
 struct predict_scratch {
     struct machine_leaf leaf;
     int64_t points;
-    char *z, *kernel, *combining;
+    char *z, *matrix, *combining; /* matrix: of the kernel of points and centres */
     struct krr_array memory, out;
 };
 
@@ -287,21 +287,21 @@ static void scratch_destroy(gram_context *g, struct predict_scratch *s)
 static gram_status scratch_create(gram_context *g, const struct machine_leaf *leaf, int64_t rows,
                                   struct predict_scratch *s)
 {
-    size_t size = gram_dtype_size(leaf->dtype), z, kernel;
+    size_t size = gram_dtype_size(leaf->dtype), z, matrix;
     int64_t points = gram_krr_block_entries(g) / (leaf->rows > 0 ? leaf->rows : 1);
 
     points = points < LEAST_POINTS ? LEAST_POINTS : points;
     s->points = points < rows ? points : rows;
     z = gram_round64((size_t)(s->points * leaf->width) * size);
-    kernel = gram_round64((size_t)(s->points * leaf->rows) * size);
+    matrix = gram_round64((size_t)(s->points * leaf->rows) * size);
     if (!on_host(g))
         TRY(gram_krr_allocate(g, (size_t)(rows * leaf->outputs) * sizeof(double), &s->out));
     TRY(gram_krr_allocate(
-        g, z + kernel + gram_krr_combine_bytes(g, s->points, leaf->rows, leaf->outputs),
+        g, z + matrix + gram_krr_combine_bytes(g, s->points, leaf->rows, leaf->outputs),
         &s->memory));
     s->z = s->memory.data;
-    s->kernel = s->z + z;
-    s->combining = s->kernel + kernel;
+    s->matrix = s->z + z;
+    s->combining = s->matrix + matrix;
     return place_leaf(g, leaf, &s->leaf);
 }
 
@@ -317,13 +317,13 @@ static gram_status predict_block(gram_context *g, const struct predict_scratch *
                                    .terms = leaf->rows,
                                    .outputs = leaf->outputs,
                                    .ld = ld,
-                                   .kernel = s->kernel,
+                                   .matrix = s->matrix,
                                    .alpha = leaf->alpha,
                                    .out = out,
                                    .scratch = s->combining};
     gram_tensor points = gram_krr_matrix(g, s->z, count, leaf->width, leaf->dtype);
     gram_tensor centres = gram_krr_matrix(g, leaf->x, leaf->rows, leaf->width, leaf->dtype);
-    gram_tensor kernel = gram_krr_matrix(g, s->kernel, count, leaf->rows, leaf->dtype);
+    gram_tensor kernel = gram_krr_matrix(g, s->matrix, count, leaf->rows, leaf->dtype);
     gram_kernel_options options = gram_machine_kernel(leaf->p, leaf->q, leaf->bandwidth);
 
     TRY(gram_machine_metric_apply(g, &leaf->metric, leaf->dtype, count, x, s->z));

@@ -85,20 +85,20 @@ static bool eigenvectors(gram_dtype dtype, int64_t n, void *a, const struct basi
 
 bool cpu_soap_basis_first(gram_dtype dtype, int64_t n, const void *factor, void *q, void *scratch)
 {
-    const struct cpu_optimizer_math *kernels = cpu_optimizer_math(dtype);
+    const struct cpu_optimizer_math *math = cpu_optimizer_math(dtype);
     struct basis_scratch s = place_basis(n, scratch);
 
-    if (!kernels->finite(n * n, factor))
+    if (!math->finite(n * n, factor))
         return false; /* with such numbers LAPACK may not return */
     memcpy(s.product, factor, (size_t)(n * n) * gram_dtype_size(dtype));
     if (eigenvectors(dtype, n, s.product, &s)) {
         memcpy(q, s.product, (size_t)(n * n) * gram_dtype_size(dtype));
         return true;
     }
-    kernels->widen(n * n, factor, s.product);
+    math->widen(n * n, factor, s.product);
     if (dtype == GRAM_F64 || !eigenvectors(GRAM_F64, n, s.product, &s))
         return false;
-    kernels->narrow(n * n, s.product, q);
+    math->narrow(n * n, s.product, q);
     return true;
 }
 
