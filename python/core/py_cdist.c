@@ -34,8 +34,9 @@ int py_pair(struct py_call *call, PyObject *const *v, struct py_pair *pair, stru
 {
     pair->x = py_input(call, "x", v[0]);
     pair->y = pair->x && py_given(v[1]) ? py_input(call, "y", v[1]) : NULL;
-    if (!pair->x || (py_given(v[1]) && !pair->y))
+    if (!pair->x || (py_given(v[1]) && !pair->y) || py_promote(call))
         return -1;
+    shape->dtype = py_pair_dtype(pair->x);
     py_batch(shape, pair->x, 2);
     py_batch(shape, pair->y ? pair->y : pair->x, 2);
     return 0;

@@ -12,11 +12,12 @@ struct py_pair {
     gram_tensor *x, *y;
 };
 
-/* Views v[0] and v[1] and begins the shape of the output with their batch; -1 with an exception. */
+/* Views v[0] and v[1] and begins the shape of the output with their batch and dtype; -1 with an
+ * exception.  Where further inputs may promote them, the dtype is that after py_place. */
 int py_pair(struct py_call *call, PyObject *const *v, struct py_pair *pair, struct py_shape *shape);
-/* The dtype of results for points x, once py_place has been called. */
+/* The dtype of results for points x. */
 gram_dtype py_pair_dtype(const gram_tensor *x);
-/* Ends the shape with that dtype, m and n. */
+/* Ends the shape with m and n, and with the dtype after py_place. */
 void py_pair_shape(struct py_shape *shape, const gram_tensor *x, const gram_tensor *y);
 
 /* The arguments that describe a kernel, in their order; x and y come first. */
