@@ -1,4 +1,4 @@
-"""Estimators for scikit-learn: kernel ridge regression, recursive feature machines, kernels.
+"""Estimators for scikit-learn: kernel ridge regression, feature machines, kernels, neighbours.
 
 >>> import numpy as np
 >>> from gram.sklearn import KernelRidge, RFMClassifier
@@ -16,9 +16,11 @@ import gram
 import numpy as np
 from gram import _core, _tables
 from gram.machine import Machine
+from scipy import sparse
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
     MultiOutputMixin,
     RegressorMixin,
     TransformerMixin,
@@ -33,7 +35,13 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-__all__ = ["KernelRidge", "KernelTransformer", "RFMClassifier", "RFMRegressor"]
+__all__ = [
+    "KNeighborsTransformer",
+    "KernelRidge",
+    "KernelTransformer",
+    "RFMClassifier",
+    "RFMRegressor",
+]
 
 FLOATS = [np.float64, np.float32]
 # scikit-learn's names of kernels; the first two have its gamma for a width.
@@ -221,6 +229,70 @@ class KernelTransformer(TransformerMixin, _Kernel):
         """The names kernel0, kernel1, ..."""
         check_is_fitted(self)
         return np.array([f"kernel{i}" for i in range(self._n_features_out)], dtype=object)
+
+
+class KNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """The graph of the nearest training rows, as the transformer of scikit-learn with this name.
+
+    The result is a sparse matrix (n, training rows) in CSR form.  With mode="distance" it holds the
+    distances to the n_neighbors + 1 nearest training rows of each row, sorted, of which a training
+    row itself is one.  With mode="connectivity" it holds ones for the n_neighbors nearest.
+    Estimators that take neighbours with metric="precomputed" read it: KNeighborsClassifier, DBSCAN,
+    TSNE.  p is the norm of gram.nearest, whose exact search this is.  X is (n, features), of
+    float32 or float64.  Attributes: X_fit_, n_samples_fit_, n_features_in_.
+
+    Raises ValueError like the checks of scikit-learn, and if n_neighbors is more than there are
+    training rows.
+
+    >>> x = np.array([[0.0], [1.0], [5.0]])
+    >>> KNeighborsTransformer(n_neighbors=1).fit_transform(x).toarray()
+    array([[0., 1., 0.],
+           [1., 0., 0.],
+           [0., 4., 0.]])
+    """
+
+    def __init__(self, *, mode="distance", n_neighbors=5, p=2.0):
+        self.mode = mode
+        self.n_neighbors = n_neighbors
+        self.p = p
+
+    def _count(self):
+        """How many neighbours each row has in the graph."""
+        if self.mode not in ("distance", "connectivity"):
+            raise ValueError(f"mode is {self.mode!r}, expected 'distance' or 'connectivity'")
+        count = self.n_neighbors
+        if not isinstance(count, numbers.Integral) or count < 1:
+            raise ValueError(f"n_neighbors is {count!r}, expected a whole number of at least 1")
+        count = int(count) + (self.mode == "distance")
+        if count > self.n_samples_fit_:
+            raise ValueError(
+                f"n_neighbors is {self.n_neighbors}, more than there are: n_samples = "
+                f"{self.n_samples_fit_}"
+            )
+        return count
+
+    def fit(self, X, y=None):
+        """Stores X (n, features); y is not used."""
+        X = validate_data(self, X, dtype=FLOATS)
+        self.X_fit_ = X
+        self.n_samples_fit_ = self._n_features_out = len(X)
+        self._count()
+        return self
+
+    def transform(self, X):
+        """The graph (n, training rows)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=FLOATS, reset=False)
+        count = self._count()
+        X = np.ascontiguousarray(X, dtype=self.X_fit_.dtype)
+        distances, indices = gram.nearest(X, self.X_fit_, count=count, p=self.p)
+        if (indices < 0).any():
+            raise ValueError("a distance is not finite: the numbers of X are too large")
+        if self.mode == "connectivity":
+            distances = np.ones_like(distances)
+        ends = np.arange(0, indices.size + 1, count)
+        shape = len(X), self.n_samples_fit_
+        return sparse.csr_matrix((distances.ravel(), indices.ravel(), ends), shape=shape)
 
 
 class _Machine(BaseEstimator):

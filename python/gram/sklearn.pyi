@@ -53,6 +53,20 @@ class KernelTransformer(TransformerMixin, _Kernel):
     def transform(self, X: Any) -> Array: ...
     def get_feature_names_out(self, input_features: Any = None) -> Array: ...
 
+class KNeighborsTransformer(TransformerMixin, BaseEstimator):
+    X_fit_: Array
+    n_samples_fit_: int
+    def __init__(
+        self,
+        *,
+        mode: Literal["distance", "connectivity"] = "distance",
+        n_neighbors: int = 5,
+        p: float = 2.0,
+    ) -> None: ...
+    def fit(self, X: Any, y: Any = None) -> Self: ...
+    def transform(self, X: Any) -> Any: ...
+    def get_feature_names_out(self, input_features: Any = None) -> Array: ...
+
 class _Machine(BaseEstimator):
     machine_: Machine
     feature_importances_: Array

@@ -10,8 +10,8 @@ import pytest
 from gram_cli import FAILURE, GRAM, NO_INPUT, USAGE, gram, gram_json, gram_run, refusal
 
 COMMANDS = (
-    "fit predict score importance cdist kernel solve eigh power kron info cache tune "
-    "check bench profile help"
+    "fit predict score importance cdist nearest kernel solve eigh power kron info cache "
+    "tune check bench profile help"
 ).split()
 
 

@@ -37,6 +37,7 @@ COMMANDS = {
     "score": (["score", "m.gram", "d.csv"], []),
     "importance": (["importance", "m.gram", "-o", "o.csv", "--chart", "o.svg"], ["o.csv", "o.svg"]),
     "cdist": (["cdist", "d.npy", "x.csv", "-p", "1.3", "-o", "o.npy"], ["o.npy"]),
+    "nearest": (["nearest", "d.npy", "x.csv", "-k", "2", "-o", "o.npy"], ["o.npy"]),
     "kernel": (["kernel", "x.csv", "-e", "exp(-s*a)", "--param", "a=2", "-o", "o"], ["o"]),
     "kernel, median": (["kernel", "x.csv", "-o", "o.npy"], ["o.npy"]),
     "solve": (

@@ -36,6 +36,32 @@ def test_cdist_no_root(tmp_path):
     )
 
 
+@pytest.mark.parametrize("p", [0, 1, 2])
+def test_nearest(tmp_path, p):
+    x, y = save_text(tmp_path / "x.csv", X), save_text(tmp_path / "y.csv", Y)
+    for others, found, itself in (
+        (Y, load_text(gram("nearest", x, y, "-k", 3, "-p", p)), []),
+        (X, load_text(gram("nearest", x, "-k", 3, "-p", p, "--exclude-self")), range(7)),
+    ):
+        d = distances(X, others, p)
+        d[itself, itself] = np.inf
+        order = np.argsort(d, 1, kind="stable")[:, :3]
+        np.testing.assert_array_equal(found[:, 0], np.repeat(np.arange(7), 3))
+        np.testing.assert_array_equal(found[:, 1], order.ravel())
+        np.testing.assert_allclose(found[:, 2], np.take_along_axis(d, order, 1).ravel())
+
+
+def test_nearest_within_a_radius(tmp_path):
+    x = save_text(tmp_path / "x.csv", X)
+    found = load_text(gram("nearest", x, "-k", 7, "--radius", 2))
+    assert len(found) == (distances(X, X, 2) <= 2).sum()
+    array = tmp_path / "pairs.npy"
+    gram("nearest", x, "-k", 7, "--radius", 2, "-o", array)
+    np.testing.assert_array_equal(np.load(array), found)
+    refusal("nearest", x, x, "--exclude-self", status=USAGE)
+    refusal("nearest", x, "-k", 1025, status=USAGE)
+
+
 TYPES = ["f2", "f4", "f8", ">f4", ">f8", "i1", "u1", ">i2", "i4", "i8", "u8", "?"]
 
 

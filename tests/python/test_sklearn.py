@@ -12,9 +12,17 @@ import gram
 import numpy as np
 import pandas as pd
 import pytest
-from gram.sklearn import KernelRidge, KernelTransformer, RFMClassifier, RFMRegressor
-from sklearn import kernel_ridge
-from sklearn.datasets import load_digits, make_friedman1
+from gram.sklearn import (
+    KernelRidge,
+    KernelTransformer,
+    KNeighborsTransformer,
+    RFMClassifier,
+    RFMRegressor,
+)
+from sklearn import kernel_ridge, neighbors
+from sklearn.cluster import DBSCAN
+from sklearn.datasets import load_digits, make_blobs, make_friedman1
+from sklearn.manifold import TSNE
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -25,6 +33,8 @@ ESTIMATORS = [
     KernelRidge(kernel="laplace", bandwidth="median"),
     KernelTransformer(),
     KernelTransformer(n_components=3, random_state=0),
+    KNeighborsTransformer(),
+    KNeighborsTransformer(mode="connectivity", n_neighbors=3, p=1),
     RFMRegressor(random_state=0),
     RFMClassifier(random_state=0),
 ]
@@ -47,6 +57,45 @@ def test_kernel_ridge_is_scikit_learns():
     ours = KernelRidge(alpha=0.3, bandwidth=1.5).fit(x, y, weights)
     np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, rtol=1e-7, atol=1e-7)
     np.testing.assert_allclose(ours.predict(x[:7]), theirs.predict(x[:7]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("mode", ["distance", "connectivity"])
+@pytest.mark.parametrize("p", [1, 2])
+def test_the_graph_is_scikit_learns(mode, p):
+    x, z = make_friedman1(90, random_state=0)[0], make_friedman1(20, random_state=1)[0]
+    theirs = neighbors.KNeighborsTransformer(mode=mode, n_neighbors=7, p=p).fit(x)
+    ours = KNeighborsTransformer(mode=mode, n_neighbors=7, p=p).fit(x)
+    for rows in (x, z):
+        a, b = ours.transform(rows), theirs.transform(rows)
+        assert a.format == "csr" and a.shape == b.shape
+        np.testing.assert_array_equal(a.indptr, b.indptr)
+        np.testing.assert_array_equal(a.indices, b.indices)
+        np.testing.assert_allclose(a.data, b.data, rtol=1e-9, atol=1e-6)
+    names = ours.get_feature_names_out()
+    assert len(names) == 90 and names[1] == "kneighborstransformer1"
+    with pytest.raises(ValueError, match="n_neighbors is 90"):
+        KNeighborsTransformer(n_neighbors=90).fit(x)
+    with pytest.raises(ValueError, match="mode is"):
+        KNeighborsTransformer(mode="weights").fit(x)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_estimators_take_the_graph():
+    x, y = make_blobs(150, centers=3, cluster_std=0.5, random_state=0)
+    classifier = make_pipeline(
+        KNeighborsTransformer(n_neighbors=9),
+        neighbors.KNeighborsClassifier(5, metric="precomputed"),
+    )
+    assert classifier.fit(x[:100], y[:100]).score(x[100:], y[100:]) > 0.95
+    labels = make_pipeline(
+        KNeighborsTransformer(n_neighbors=20), DBSCAN(eps=0.7, metric="precomputed")
+    ).fit_predict(x)
+    assert (labels == DBSCAN(eps=0.7).fit_predict(x)).mean() > 0.95
+    embedded = make_pipeline(
+        KNeighborsTransformer(n_neighbors=40),
+        TSNE(metric="precomputed", init="random", perplexity=10, max_iter=250, random_state=0),
+    ).fit_transform(x)
+    assert embedded.shape == (150, 2) and np.isfinite(embedded).all()
 
 
 def test_kernel_transformer():
