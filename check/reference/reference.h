@@ -37,6 +37,11 @@ double reference_cdist(const gram_tensor *x, const gram_tensor *y, gram_scalar p
 int64_t reference_nearest(int64_t n, const double *distances, int64_t self, double radius,
                           int64_t count, int64_t *indices);
 
+/* reference_reduce.c: the extreme of n values and the first place that has it (-1: none), and the
+ * logarithm of the sum of exp(scale values[j]) */
+double reference_extreme(int64_t n, const double *values, int least, int64_t *index);
+double reference_logsumexp(int64_t n, const double *values, double scale);
+
 /* reference_kernel.c: out[i, j] of gram_kernel, by its parts */
 double reference_kernel(const gram_tensor *x, const gram_tensor *y,
                         const gram_kernel_options *options, const struct reference_batch *batch,

@@ -1,11 +1,11 @@
 /*
- * nearest.h - the nearest rows of a set, and those within a radius, exact and without the matrix
+ * nearest.h - nearest rows, and reductions of the rows of kernel matrices that are never stored
  *
  * SPDX-License-Identifier: MIT
  */
 #ifndef GRAM_PUBLIC_NEAREST_H
 #define GRAM_PUBLIC_NEAREST_H
-#include "core.h"
+#include "pairwise.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -71,6 +71,64 @@ GRAM_API gram_status gram_nearest_workspace(gram_context *g, const gram_tensor *
                                             const gram_nearest_options *options,
                                             const gram_tensor *indices,
                                             const gram_tensor *distances, gram_workspace *need);
+
+/* ---- Reductions of kernel matrices -------------------------------------------------------- */
+
+typedef enum gram_reduction {
+    GRAM_REDUCE_MIN = 1,       /* the smallest value of each row, and where it is */
+    GRAM_REDUCE_MAX = 2,       /* the largest */
+    GRAM_REDUCE_LOGSUMEXP = 3, /* log sum_j exp(scale K[i, j]) */
+    GRAM_REDUCE_SOFTMAX = 4,   /* sum_j w[i, j] v[j, c], w[i, :] = softmax_j(scale K[i, j]) */
+} gram_reduction;
+
+typedef struct gram_kernel_reduce_options {
+    size_t size;
+    double scale; /* of GRAM_REDUCE_LOGSUMEXP and _SOFTMAX; negative: a soft minimum */
+} gram_kernel_reduce_options;
+
+/* clang-format off */
+#define GRAM_KERNEL_REDUCE_OPTIONS_INIT {sizeof(gram_kernel_reduce_options), 1}
+/* clang-format on */
+
+/*
+ * Reductions of the rows of a kernel matrix that is never stored,
+ *   K = gram_kernel(x, y, kernel),
+ * where x is m by k and y is n by k (NULL: x itself).  With GRAM_IDENTITY, K is a matrix of
+ * distances.
+ *
+ * GRAM_REDUCE_MIN and _MAX: out[..., i] is the extreme value of row i, and indices[..., i] is the
+ * first column that has it; either may be NULL.  As in NumPy, a row that holds a NaN has the result
+ * NaN and the index of its first NaN.  n = 0 gives INFINITY for the minimum, -INFINITY for the
+ * maximum, and the index -1.
+ *
+ * GRAM_REDUCE_LOGSUMEXP: out[..., i] is the logarithm, computed without overflow.  n = 0 gives
+ * -INFINITY.  GRAM_REDUCE_SOFTMAX: v is n by r, and out[..., i, c] is an average of column c of v
+ * with the weights of row i, which are positive and add up to 1.  n = 0 gives NaN.  In both, a row
+ * that holds a NaN, or a value scale K of +INFINITY, gives NaN.
+ *
+ * out and v have the dtype of gram_kernel's out, and indices is i64.  Any strides are allowed.
+ * Batches of x, y, v and the hyperparameters broadcast.  out and indices must not overlap the
+ * inputs or each other.  v must be NULL except with GRAM_REDUCE_SOFTMAX.
+ *
+ * Error: an extreme value has that of gram_kernel, and an index can be wrong only where values are
+ * equal within it.  With e the largest error of scale K in row i, the logarithm has an error of at
+ * most e + (n + 16) eps, and a weighted sum one of at most 2 (e + (n + 16) eps) sum_j w[i, j] |v[j,
+ * c]|.  The result does not depend on the number of threads.
+ *
+ * Memory: scratch holds a block of K and the sums of the rows at work.  The call can be cancelled;
+ * on the CPU, a part of the outputs is then written.  On CUDA, the call only enqueues work, and
+ * sizes are at most 2^31 - 1.
+ */
+GRAM_API gram_status gram_kernel_reduce(gram_context *g, const gram_tensor *x, const gram_tensor *y,
+                                        const gram_kernel_options *kernel, gram_reduction what,
+                                        const gram_tensor *v,
+                                        const gram_kernel_reduce_options *options, gram_tensor *out,
+                                        gram_tensor *indices);
+
+GRAM_API gram_status gram_kernel_reduce_workspace(
+    gram_context *g, const gram_tensor *x, const gram_tensor *y, const gram_kernel_options *kernel,
+    gram_reduction what, const gram_tensor *v, const gram_kernel_reduce_options *options,
+    const gram_tensor *out, const gram_tensor *indices, gram_workspace *need);
 
 #ifdef __cplusplus
 }

@@ -58,6 +58,10 @@
   "(x, y=None, kernel=\"laplace\", *, v, accumulate=False, out=None,\n    " \
   PY_KERNEL_TEXT ")\n--\n\n"
 
+#define PY_TEXT_kernel_reduce \
+  "(x, y=None, kernel=\"laplace\", *, what, v=None, scale=1.0, out=None,\n    " \
+  PY_KERNEL_TEXT ")\n--\n\n"
+
 #define PY_TEXT_eigh_kernel \
   "(x, *, vectors=True, kernel=\"laplace\", select=\"largest\", first=0, count=None,\n    " \
   "range=None, found=None, driver=\"auto\", tolerance=0.0, products=0, seed=0,\n    " \

@@ -22,7 +22,7 @@
   X(precision) X(products) X(radius) X(range) X(rcond) X(refine) X(refinings) X(regularization) \
   X(report) X(ridge) X(ridge_relative) X(root) X(row_offset) X(rows) X(scale) X(seed) X(select) \
   X(setting) X(shared_bytes) X(shift) X(side) X(source) X(split) X(stream) X(stride) X(sum) \
-  X(tolerance) X(transpose) X(v) X(vectors) X(wrt) X(x) X(y) X(z)
+  X(tolerance) X(transpose) X(v) X(vectors) X(what) X(wrt) X(x) X(y) X(z)
 /* clang-format on */
 
 enum py_word {

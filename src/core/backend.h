@@ -232,6 +232,16 @@ struct gram_nearest_op {
     void *progress_user;
 };
 
+/* What is made of the rows of a kernel matrix: see gram/nearest.h. */
+struct gram_kernel_reduce_op {
+    struct gram_cdist_op kernel; /* its out is not set */
+    gram_reduction what;
+    double scale;
+    struct gram_view v;            /* of GRAM_REDUCE_SOFTMAX */
+    struct gram_view out, indices; /* where has_*; vectors, but for GRAM_REDUCE_SOFTMAX */
+    bool has_out, has_indices;
+};
+
 struct gram_median_op {
     struct gram_batch batch;
     struct gram_view x, out;

@@ -103,7 +103,7 @@ static gram_status describe(gram_context *g, const struct nearest_args *args,
                          "options.exclude_self is set, expected y to be NULL or x");
     TRY(view_outputs(g, args, o.counts, op));
     if (!g->backend->nearest)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s has no nearest", g->backend->name);
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
 }
 

@@ -28,6 +28,12 @@ static gram_status call_nearest(gram_context *g, struct arguments *a)
     return gram_nearest(g, a->arg[0], a->arg[1], a->p, &a->nearest, a->arg[2], a->arg[3]);
 }
 
+static gram_status call_reduce(gram_context *g, struct arguments *a)
+{
+    return gram_kernel_reduce(g, a->arg[0], a->arg[1], a->kernel_options, GRAM_REDUCE_MIN, NULL,
+                              &a->reduce, a->arg[2], a->arg[3]);
+}
+
 static gram_status call_matmul(gram_context *g, struct arguments *a)
 {
     return gram_kernel_matmul(g, a->arg[0], a->arg[1], a->kernel_options, a->arg[2], &a->matmul,
@@ -120,6 +126,7 @@ const struct operation operations[] = {
     {         "gram_kernel",        call_kernel,                                  {"x 4 3", "y? 5 3", "out! 4 5"}},
     {"gram_median_distance",        call_median,                                           {"x~ 2 4 3", "out! 2"}},
     {        "gram_nearest",       call_nearest,         {"x 4 3", "y?^ 5 3", "indices!? 4 2", "distances!? 4 2"}},
+    {  "gram_kernel_reduce",        call_reduce,                   {"x 4 3", "y?^ 5 3", "out!? 4", "indices!? 4"}},
     {  "gram_kernel_matmul",        call_matmul,                         {"x 4 3", "y? 5 3", "v 5 2", "out! 4 2"}},
     {     "gram_kernel_vjp",           call_vjp,            {"x 4 3", "y? 5 3", "grad 4 5", "x!? 4 3", "y!? 5 3"}},
     {     "gram_cdist_grad",    call_cdist_grad,               {"a 6 4", "b 3 6", "c 2 6", "d 3 4", "out! 2 3 4"}},
@@ -174,6 +181,7 @@ void make_valid(const struct operation *o, struct arguments *a)
         .cdist = GRAM_CDIST_OPTIONS_INIT,
         .median = GRAM_MEDIAN_OPTIONS_INIT,
         .nearest = GRAM_NEAREST_OPTIONS_INIT,
+        .reduce = GRAM_KERNEL_REDUCE_OPTIONS_INIT,
         .agop = GRAM_AGOP_OPTIONS_INIT,
         .matmul = GRAM_KERNEL_MATMUL_OPTIONS_INIT,
         .solve = GRAM_SOLVE_OPTIONS_INIT,

@@ -21,6 +21,7 @@ struct arguments {
     gram_cdist_options cdist;
     gram_median_options median;
     gram_nearest_options nearest;
+    gram_kernel_reduce_options reduce;
     gram_agop_options agop;
     gram_kernel_matmul_options matmul;
     gram_solve_options solve;

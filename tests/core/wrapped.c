@@ -133,6 +133,51 @@ gram_status __wrap_gram_nearest(gram_context *g, const gram_tensor *x, const gra
     return wrapped_torture(g, &c);
 }
 
+/* ---- gram_kernel_reduce --------------------------------------------------------------------- */
+
+gram_status __real_gram_kernel_reduce(gram_context *g, const gram_tensor *x, const gram_tensor *y,
+                                      const gram_kernel_options *kernel, gram_reduction what,
+                                      const gram_tensor *v,
+                                      const gram_kernel_reduce_options *options, gram_tensor *out,
+                                      gram_tensor *indices);
+gram_status __wrap_gram_kernel_reduce(gram_context *g, const gram_tensor *x, const gram_tensor *y,
+                                      const gram_kernel_options *kernel, gram_reduction what,
+                                      const gram_tensor *v,
+                                      const gram_kernel_reduce_options *options, gram_tensor *out,
+                                      gram_tensor *indices);
+
+static gram_status run_reduce(gram_context *g, const struct wrapped_call *c)
+{
+    return __real_gram_kernel_reduce(g, c->tensors[0], c->tensors[1], c->tensors[3],
+                                     (gram_reduction)c->count, c->tensors[2], c->options, c->out,
+                                     c->info);
+}
+
+static gram_status reduce_workspace(gram_context *g, const struct wrapped_call *c,
+                                    gram_workspace *need)
+{
+    return gram_kernel_reduce_workspace(g, c->tensors[0], c->tensors[1], c->tensors[3],
+                                        (gram_reduction)c->count, c->tensors[2], c->options, c->out,
+                                        c->info, need);
+}
+
+gram_status __wrap_gram_kernel_reduce(gram_context *g, const gram_tensor *x, const gram_tensor *y,
+                                      const gram_kernel_options *kernel, gram_reduction what,
+                                      const gram_tensor *v,
+                                      const gram_kernel_reduce_options *options, gram_tensor *out,
+                                      gram_tensor *indices)
+{
+    struct wrapped_call c = {
+        .name = "gram_kernel_reduce", .run = run_reduce, .workspace = reduce_workspace};
+
+    c.tensors[0] = x, c.tensors[1] = y, c.tensors[2] = v, c.tensors[3] = kernel;
+    c.count = (int64_t)what, c.options = options;
+    c.out = out, c.info = indices;
+    add_output(&c, out);
+    add_output(&c, indices);
+    return wrapped_torture(g, &c);
+}
+
 /* ---- gram_kernel_matmul ------------------------------------------------------------------- */
 
 gram_status __real_gram_kernel_matmul(gram_context *g, const gram_tensor *x, const gram_tensor *y,

@@ -41,6 +41,15 @@ gram_status launch_nearest(struct launch_call *c)
                         launch_matrix(c, 4, 2));
 }
 
+gram_status launch_kernel_reduce(struct launch_call *c)
+{
+    const gram_kernel_options o = gram_gaussian(1);
+
+    return gram_kernel_reduce(c->g, launch_matrix(c, 4, 3), launch_matrix(c, 5, 3), &o,
+                              GRAM_REDUCE_SOFTMAX, launch_matrix(c, 5, 2), NULL,
+                              launch_matrix(c, 4, 2), NULL);
+}
+
 gram_status launch_kernel_matmul(struct launch_call *c)
 {
     gram_kernel_options o = gram_gaussian(1);

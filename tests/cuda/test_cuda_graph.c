@@ -75,6 +75,7 @@ static const struct row {
     {         "median",                                 "300 5 p=2 rows=100"},
     {         "median",                               "60 5 p=1.3 dtype=f64"},
     {        "nearest",                                          "30 70 4 5"},
+    {  "kernel_reduce",                                          "30 70 4 3"},
     {        "nearest",      "40 0 4 3 symmetric=1 exclude_self=1 dtype=f64"},
     {  "kernel_matmul",                                          "30 40 4 3"},
     {  "kernel_matmul",                    "50 50 4 2 symmetric=1 dtype=f64"},
@@ -187,6 +188,11 @@ static void median(struct harness *h)
     all_of(h, "median");
 }
 
+static void kernel_reduce(struct harness *h)
+{
+    all_of(h, "kernel_reduce");
+}
+
 static void nearest(struct harness *h)
 {
     all_of(h, "nearest");
@@ -235,6 +241,7 @@ static const struct test_function tests[] = {
     {           "eigh",            eigh},
     {         "median",          median},
     {        "nearest",         nearest},
+    {  "kernel_reduce",   kernel_reduce},
     {    "kron_matmul",     kron_matmul},
     { "solve_cholesky",  solve_cholesky},
     {       "solve_lu",        solve_lu},

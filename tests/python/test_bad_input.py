@@ -243,6 +243,7 @@ EMPTY = {
         lambda: gram.kernel_vjp(o(0, 3), o(2, 3), grad=o(0, 2), wrt=("x", "y")), [(0, 3), (2, 3)],
     ),
     "kernel_matmul": (lambda: gram.kernel_matmul(o(3, 2), o(0, 2), v=o(0, 4)), (3, 4)),
+    "kernel_reduce": (lambda: gram.kernel_reduce(o(0, 2), o(3, 2), what="min"), (0,)),
     "cdist_grad": (lambda: gram.cdist_grad(o(4, 0), o(3, 4), o(2, 4), o(3, 0)), (2, 3, 0)),
     "agop": (lambda: gram.agop(o(0, 5), o(3, 0), o(2, 0), o(3, 5)), (3, 3)),
     "median_distance": (lambda: gram.median_distance(o(0, 2, 3)), (0,)),

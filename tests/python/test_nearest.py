@@ -97,3 +97,49 @@ def test_bad_arguments():
         gram.nearest(x, draw(4, 3), count=1)
     with pytest.raises(TypeError, match="out"):
         gram.nearest(x, count=1, out=np.empty((4, 1)))
+
+
+# ---- Reductions -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "laplace", "linear"])
+def test_reductions_are_those_of_the_matrix(kernel, dtype):
+    x, y, v = (draw(m, 4, dtype=dtype, seed=m) for m in (30, 2500, 2500))
+    k = gram.kernel(x, y, kernel).astype(float)
+    reduce = lambda what, **o: gram.kernel_reduce(x, y, kernel, what=what, **o)  # noqa: E731
+    for name in ("min", "max"):
+        close(reduce(name), getattr(k, name)(1), dtype, 8)
+        found = np.take_along_axis(k, reduce("arg" + name)[:, None], 1)[:, 0]
+        close(found.astype(dtype), getattr(k, name)(1), dtype, 8)
+    weights = np.exp(-2 * k - np.max(-2 * k, 1)[:, None])
+    total = np.log(weights.sum(1)) + np.max(-2 * k, 1)
+    np.testing.assert_allclose(reduce("logsumexp", scale=-2), total, rtol=1e-5)
+    average = weights @ v.astype(float) / weights.sum(1)[:, None]
+    np.testing.assert_allclose(reduce("softmax", scale=-2, v=v), average, rtol=1e-3, atol=1e-4)
+    one = reduce("softmax", scale=-2, v=np.ascontiguousarray(v[:, 0]))
+    assert one.shape == (30,)
+    np.testing.assert_allclose(one, average[:, 0], rtol=1e-3, atol=1e-4)
+
+
+def test_reductions_take_ties_nan_and_nothing():
+    x = np.array([[0.0], [1.0], [np.nan]])
+    y = np.array([[2.0], [2.0], [0.0], [0.0]])
+    reduce = lambda y, what: gram.kernel_reduce(  # noqa: E731
+        x, y, what=what, expression="s"
+    ).tolist()
+    assert reduce(y, "argmin") == [2, 0, 0] and reduce(y, "argmax") == [0, 0, 0]
+    assert np.isnan(reduce(y, "min")[2]) and np.isnan(reduce(y, "logsumexp")[2])
+    assert reduce(y[:0], "min") == [np.inf] * 3 and reduce(y[:0], "argmin") == [-1] * 3
+    with pytest.raises(TypeError, match="what"):
+        gram.kernel_reduce(x)
+    with pytest.raises(TypeError, match="'v'"):
+        gram.kernel_reduce(x, what="softmax")
+    with pytest.raises(TypeError, match="no v"):
+        gram.kernel_reduce(x, what="min", v=x)
+
+
+def test_lengths_reach_reductions():
+    x, y = draw(9, 3), draw(12, 3, seed=1)
+    lengths = np.array([1.0, 2.0, 0.5])
+    got = gram.kernel_reduce(x, y, "gaussian", what="max", lengths=lengths)
+    np.testing.assert_allclose(got, gram.kernel(x / lengths, y / lengths, "gaussian").max(1))

@@ -70,6 +70,7 @@ CALLS = {
     "natural_gradient": lambda f, **o: f(np.eye(3), np.ones(3), 1.0, **o),
     "kron_matmul": lambda f, **o: f(np.eye(3), [np.eye(3)], **o),
     "kernel_matmul": lambda f, **o: f(np.eye(3), v=np.eye(3), **o),
+    "kernel_reduce": lambda f, **o: f(np.eye(3), what="max", **o),
     "agop": lambda f, **o: f(*[np.eye(3)] * 4, **o),
     "sample_grad": lambda f, **o: f(np.eye(3), np.eye(3), **o),
 }
