@@ -2,6 +2,7 @@
 
 import numpy as np
 import scipy.linalg
+import scipy.spatial
 from core.place import NotOffered
 from core.tables import Call
 from scipy.sparse.linalg import eigsh
@@ -76,8 +77,18 @@ def matrix_power(q):
     return {"eigh": run}
 
 
+def nearest(q):
+    """A tree, which is built anew: it pays where there are few features."""
+
+    def search():
+        return scipy.spatial.cKDTree(q.y).query(q.x, q.count, p=q.p, workers=q.place.threads)[0]
+
+    return {"cKDTree": search}
+
+
 CALLS = {
     "cdist": cdist,
+    "nearest": nearest,
     "pdist": pdist,
     "median_distance": median,
     "solve": solve,

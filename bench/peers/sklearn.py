@@ -6,6 +6,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import pairwise_distances, pairwise_kernels
 from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
+from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -69,4 +70,15 @@ def fit_table(q):
     }
 
 
-CALLS = {"cdist": cdist, "kernel": kernel, "ridge": ridge, "fit_table": fit_table}
+def nearest(q):
+    model = NearestNeighbors(algorithm="brute", p=q.p, n_jobs=q.place.threads).fit(q.y)
+    return lambda: model.kneighbors(q.x, q.count)[0]
+
+
+CALLS = {
+    "cdist": cdist,
+    "kernel": kernel,
+    "nearest": nearest,
+    "ridge": ridge,
+    "fit_table": fit_table,
+}
