@@ -117,7 +117,7 @@ static gram_status check_pointers(gram_context *g, const struct gram_kernel_redu
 
     if (op->kernel.x.rows > INT32_MAX || op->kernel.y.rows > INT32_MAX)
         return gram_fail(g, GRAM_UNSUPPORTED,
-                         "x has %lld rows and y %lld, the GPU takes at most %d",
+                         "x has %lld rows and y has %lld, but the GPU takes at most %d",
                          (long long)op->kernel.x.rows, (long long)op->kernel.y.rows, INT32_MAX);
     kernel.out = op->out; /* data NULL: not looked at */
     TRY(cuda_cdist_check(g, &kernel));

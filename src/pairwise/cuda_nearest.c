@@ -136,7 +136,7 @@ static gram_status check_pointers(gram_context *g, const struct gram_nearest_op 
 
     if (op->distance.x.rows > INT32_MAX || op->distance.y.rows > INT32_MAX)
         return gram_fail(g, GRAM_UNSUPPORTED,
-                         "x has %lld rows and y %lld, the GPU takes at most %d",
+                         "x has %lld rows and y has %lld, but the GPU takes at most %d",
                          (long long)op->distance.x.rows, (long long)op->distance.y.rows, INT32_MAX);
     distance.out = op->distances; /* NULL: not looked at */
     TRY(cuda_cdist_check(g, &distance));

@@ -46,8 +46,8 @@ static gram_status check_values(gram_context *g, const struct gram_batch *batch,
             double length = length_at(v, at, k);
             if (!(length > 0 && length <= DBL_MAX))
                 return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                                 "options.lengths is %g for coordinate %lld, expected more than 0, "
-                                 "and finite",
+                                 "options.lengths is %g for coordinate %lld, expected a finite "
+                                 "number of more than 0",
                                  length, (long long)k);
         }
     }

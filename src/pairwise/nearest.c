@@ -63,7 +63,8 @@ static gram_status view_outputs(gram_context *g, const struct nearest_args *args
     op->has_indices = args->indices, op->has_distances = args->distances, op->has_counts = counts;
     if (!args->indices && !args->distances && !counts)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "indices, distances and options.counts are NULL, expected one of them");
+                         "indices, distances and options.counts are NULL, expected at least one "
+                         "of them");
     if (args->indices)
         TRY(view_output(g, args, "indices", args->indices, 2, GRAM_I64, op, &op->indices));
     if (args->distances)
