@@ -65,20 +65,6 @@ bool cuda_is_shared(const struct gram_batch *batch, const struct gram_view *v)
     return true;
 }
 
-/* Dimensions stay where they are, with 1 in place of those along which the matrix does not change,
- * so that the strides of the result fit the batch of the call. */
-struct gram_batch cuda_distinct_batch(const struct gram_batch *batch, const struct gram_view *v)
-{
-    struct gram_batch own = *batch;
-
-    own.count = 1;
-    for (int d = 0; d < own.ndim; d++) {
-        own.shape[d] = v->batch_stride[d] ? own.shape[d] : 1;
-        own.count *= own.shape[d];
-    }
-    return own;
-}
-
 struct gram_view cuda_dense_view(void *data, gram_dtype dtype, const struct gram_batch *batch,
                                  int64_t rows, int64_t cols)
 {

@@ -21,8 +21,6 @@ int cuda_stored_as(gram_dtype dtype);
 void cuda_set_batch(const struct gram_batch *batch, long long *ndim, long long *shape);
 /* True if a matrix is the same in all items of the batch. */
 bool cuda_is_shared(const struct gram_batch *batch, const struct gram_view *v);
-/* The batch of the matrices that differ: dimensions along which v repeats count 1. */
-struct gram_batch cuda_distinct_batch(const struct gram_batch *batch, const struct gram_view *v);
 /* True if the rows of all items lie one after the other without gaps. */
 bool cuda_is_dense(const struct gram_batch *batch, const struct gram_view *v);
 /* A view of matrices that lie one after the other, row by row, one for each item of batch. */

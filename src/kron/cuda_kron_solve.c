@@ -44,6 +44,21 @@ struct solve_job {
 
 /* ---- Factors -------------------------------------------------------------------------------- */
 
+/* The batch of the matrices that differ.  Dimensions stay where they are, with 1 in place of those
+ * along which the matrix does not change, so that the strides of the result fit the batch of the
+ * call. */
+static struct gram_batch distinct_batch(const struct gram_batch *batch, const struct gram_view *v)
+{
+    struct gram_batch own = *batch;
+
+    own.count = 1;
+    for (int d = 0; d < own.ndim; d++) {
+        own.shape[d] = v->batch_stride[d] ? own.shape[d] : 1;
+        own.count *= own.shape[d];
+    }
+    return own;
+}
+
 /* A factor that does not change along a dimension of the batch is factorised once for all of it, so
  * each factor has a batch of its own. */
 void cuda_kron_factors_open(struct cuda_kron_factors *s, const struct gram_batch *batch,
@@ -55,7 +70,7 @@ void cuda_kron_factors_open(struct cuda_kron_factors *s, const struct gram_batch
     for (int i = 0; i < count; i++) {
         struct cuda_kron_factor *f = &s->factor[i];
         f->view = &views[i];
-        f->distinct = cuda_distinct_batch(batch, &views[i]);
+        f->distinct = distinct_batch(batch, &views[i]);
         f->code_at = ints * sizeof(int);
         ints += (size_t)f->distinct.count;
     }

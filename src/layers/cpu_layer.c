@@ -264,16 +264,6 @@ int64_t cpu_layer_block_count(const struct gram_layer_op *layer, int64_t feature
     return gram_least(gram_least(count, MOST_POSITIONS), all);
 }
 
-int64_t cpu_layer_block_features(const struct cpu_layer_block *b)
-{
-    return (b->gradients ? b->layer->out : b->layer->in) + b->ones;
-}
-
-int64_t cpu_layer_block_positions(const struct cpu_layer_block *b)
-{
-    return b->layer->samples * (b->reduced ? 1 : b->layer->positions);
-}
-
 struct block_job {
     const struct cpu_layer_block *b;
     bool planes;

@@ -65,8 +65,15 @@ struct cpu_layer_block {
 };
 
 /* Features of a block, and its positions altogether. */
-int64_t cpu_layer_block_features(const struct cpu_layer_block *b);
-int64_t cpu_layer_block_positions(const struct cpu_layer_block *b);
+static inline int64_t cpu_layer_block_features(const struct cpu_layer_block *b)
+{
+    return (b->gradients ? b->layer->out : b->layer->in) + b->ones;
+}
+
+static inline int64_t cpu_layer_block_positions(const struct cpu_layer_block *b)
+{
+    return b->layer->samples * (b->reduced ? 1 : b->layer->positions);
+}
 
 /* Positions [first, first + count) as a matrix in memory, made by the context's threads. */
 struct gram_blas_matrix cpu_layer_block_load(gram_context *g, const struct cpu_layer_block *b,

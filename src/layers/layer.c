@@ -346,31 +346,6 @@ gram_status gram_layer_describe(gram_context *g, const gram_layer *given,
     return GRAM_OK;
 }
 
-int gram_layer_weight(const struct gram_layer_op *op, const gram_tensor *activations,
-                      struct gram_batch *shape)
-{
-    int own = op->normalized;
-
-    *shape = (struct gram_batch){0};
-    if (op->kind == GRAM_LAYER_EMBEDDING)
-        shape->shape[shape->ndim++] = op->in;
-    if (op->kind == GRAM_LAYER_NORM || op->kind == GRAM_LAYER_GROUP_NORM) {
-        int first = op->kind == GRAM_LAYER_NORM ? activations->ndim - own : 1;
-        for (int i = 0; i < own; i++)
-            shape->shape[shape->ndim++] = activations->shape[first + i];
-        return own;
-    }
-    shape->shape[shape->ndim++] = op->out * op->groups;
-    if (op->kind == GRAM_LAYER_LINEAR)
-        shape->shape[shape->ndim++] = op->in;
-    if (op->kind == GRAM_LAYER_CONVOLUTION) {
-        shape->shape[shape->ndim++] = op->channels;
-        for (int i = 3 - op->spatial; i < 3; i++)
-            shape->shape[shape->ndim++] = op->kernel[i];
-    }
-    return 1;
-}
-
 gram_status gram_layer_output_of(gram_context *g, const char *name, const gram_tensor *t,
                                  const struct gram_layer_op *op, const struct gram_batch *shape,
                                  const int leading_rows[2], struct gram_layer_output *out)

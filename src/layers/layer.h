@@ -84,10 +84,6 @@ gram_status gram_layer_describe(gram_context *g, const gram_layer *given,
                                 const gram_tensor *activations, const gram_tensor *gradients,
                                 bool may_lack, struct gram_layer_op *op);
 
-/* The shape of the layer's weight; returns how many are its rows. */
-int gram_layer_weight(const struct gram_layer_op *op, const gram_tensor *activations,
-                      struct gram_batch *shape);
-
 /* Views an output of exactly this shape; its first dimension is that of samples where leading is 1,
  * then `rows` dimensions of rows; the others are columns.  NULL: not wanted. */
 gram_status gram_layer_output_of(gram_context *g, const char *name, const gram_tensor *t,

@@ -46,11 +46,37 @@ static struct gram_batch with_samples(const struct gram_batch *shape, int64_t sa
     return b;
 }
 
+/* The shape of the layer's weight; returns how many are its rows. */
+static int weight_shape(const struct gram_layer_op *op, const gram_tensor *activations,
+                        struct gram_batch *shape)
+{
+    int own = op->normalized;
+
+    *shape = (struct gram_batch){0};
+    if (op->kind == GRAM_LAYER_EMBEDDING)
+        shape->shape[shape->ndim++] = op->in;
+    if (op->kind == GRAM_LAYER_NORM || op->kind == GRAM_LAYER_GROUP_NORM) {
+        int first = op->kind == GRAM_LAYER_NORM ? activations->ndim - own : 1;
+        for (int i = 0; i < own; i++)
+            shape->shape[shape->ndim++] = activations->shape[first + i];
+        return own;
+    }
+    shape->shape[shape->ndim++] = op->out * op->groups;
+    if (op->kind == GRAM_LAYER_LINEAR)
+        shape->shape[shape->ndim++] = op->in;
+    if (op->kind == GRAM_LAYER_CONVOLUTION) {
+        shape->shape[shape->ndim++] = op->channels;
+        for (int i = 3 - op->spatial; i < 3; i++)
+            shape->shape[shape->ndim++] = op->kernel[i];
+    }
+    return 1;
+}
+
 static gram_status view_outputs(gram_context *g, const struct sample_args *s,
                                 const gram_tensor *coefficients, struct gram_sample_grad_op *op)
 {
     struct gram_batch weight, bias, numbers = {.ndim = 1, .shape[0] = op->layer.samples}, all;
-    int rows = gram_layer_weight(&op->layer, s->a, &weight);
+    int rows = weight_shape(&op->layer, s->a, &weight);
     const gram_sample_grads *o = s->out;
 
     if (op->layer.kind == GRAM_LAYER_EMBEDDING && (o->bias || o->sum_bias))
