@@ -78,7 +78,7 @@ static const struct row rows[] = {
      .why = "fewer others than wanted"},
     {.m = 3, .n = 5000, .k = 4, .count = 8, .p = 2, .dtype = GRAM_F32,
      .why = "few rows: parts of a strip are merged"},
-    {.m = 60, .n = 4200, .k = 2, .count = 40, .p = 1, .dtype = GRAM_F64, .data = INTEGERS,
+    {.m = 60, .n = 6000, .k = 2, .count = 40, .p = 1, .dtype = GRAM_F64, .data = INTEGERS,
      .counts = true, .radius = 2, .why = "parts, ties, counts"},
     {.m = 2, .n = 2100, .k = 3, .count = 1024, .p = 2, .dtype = GRAM_F64,
      .why = "the most neighbours"},

@@ -30,12 +30,15 @@ static void choose_strips(struct pair_walk *walk, size_t row_bytes)
     walk->strips = gram_ceil_div(m, rows);
 }
 
-static void choose_parts(struct pair_walk *walk)
+/* A part begins with no state of its rows, and what it finds first costs most: it has columns in
+ * proportion to the state. */
+static void choose_parts(struct pair_walk *walk, size_t row_bytes)
 {
     const int64_t n = walk->op.y.rows, all = walk->strips * gram_most(1, walk->op.batch.count);
+    const int64_t least = gram_most(PART_COLS, 4 * (int64_t)row_bytes);
     int64_t parts = all > 0 ? gram_ceil_div(TASKS, all) : 1;
 
-    parts = gram_most(1, gram_least(parts, n / PART_COLS));
+    parts = gram_most(1, gram_least(parts, n / least));
     walk->part_cols = gram_round_up(gram_most(1, gram_ceil_div(n, parts)), walk->block_cols);
     walk->parts = gram_most(1, gram_ceil_div(n, walk->part_cols));
     walk->tasks = walk->op.batch.count * walk->strips * walk->parts;
@@ -83,7 +86,7 @@ void cpu_pair_walk_plan(struct pair_walk *walk, size_t row_bytes)
     walk->element = (int64_t)gram_dtype_size(walk->dtype);
     walk->block_cols = BLOCK_BYTES / walk->element;
     choose_strips(walk, row_bytes);
-    choose_parts(walk);
+    choose_parts(walk, row_bytes);
     walk->ld = gram_round_up(gram_least(walk->op.y.rows, walk->block_cols), 64 / walk->element);
     walk->values_bytes = gram_round64(
         (size_t)(gram_least(walk->op.x.rows, walk->strip_rows) * walk->ld * walk->element));
