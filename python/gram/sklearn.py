@@ -245,10 +245,13 @@ class KNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     training rows.
 
     >>> x = np.array([[0.0], [1.0], [5.0]])
-    >>> KNeighborsTransformer(n_neighbors=1).fit_transform(x).toarray()
+    >>> transformer = KNeighborsTransformer(n_neighbors=1).fit(x)
+    >>> transformer.transform(x).toarray()
     array([[0., 1., 0.],
            [1., 0., 0.],
            [0., 4., 0.]])
+    >>> transformer.get_feature_names_out()[:1].tolist()
+    ['kneighborstransformer0']
     """
 
     def __init__(self, *, mode="distance", n_neighbors=5, p=2.0):

@@ -85,7 +85,8 @@ PLAIN = set(
     "torch.per_sample_gradients plot.kernel_matrix plot.spectrum plot.convergence "
     "compat.scipy.pdist compat.sklearn.pairwise_distances compat.kermac.KernelDescriptor "
     "compat.kermac.cdist compat.kermac.run_kernel compat.kermac.cdist_expadd "
-    "sklearn.KernelTransformer optim.State gpytorch.KernelOperator compat.scipy.cdist "
+    "sklearn.KernelTransformer sklearn.KNeighborsTransformer "
+    "optim.State gpytorch.KernelOperator compat.scipy.cdist "
     "compat.torch.cdist torch.cdist jax.cdist torch.kernel_matmul jax.kernel_matmul kernel_vjp "
     "kron_matmul_part torch.kron torch.matmul_batched torch.syrk_ema".split()
 )
