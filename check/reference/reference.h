@@ -42,6 +42,10 @@ int64_t reference_nearest(int64_t n, const double *distances, int64_t self, doub
 double reference_extreme(int64_t n, const double *values, int least, int64_t *index);
 double reference_logsumexp(int64_t n, const double *values, double scale);
 
+/* reference_metric.c: out[i, j] of gram_cdist with a metric */
+double reference_metric(const gram_tensor *x, const gram_tensor *y, const gram_distance *metric,
+                        int no_root, const struct reference_batch *batch, const int64_t item_ij[3]);
+
 /* reference_kernel.c: out[i, j] of gram_kernel, by its parts */
 double reference_kernel(const gram_tensor *x, const gram_tensor *y,
                         const gram_kernel_options *options, const struct reference_batch *batch,

@@ -13,9 +13,53 @@ extern "C" {
 
 /* ---- Pairwise distances ------------------------------------------------------------------- */
 
+/* How far two rows are from each other.  In the formulas x and y are rows, sums and means go over
+ * their coordinates k, and w_k is weights[k], or 1 without weights. */
+typedef enum gram_distance_kind {
+    /* (sum w |x - y|^p)^(1/p); p = INFINITY: the largest |x - y| among w > 0 */
+    GRAM_DISTANCE_MINKOWSKI = 0,
+    GRAM_DISTANCE_SEUCLIDEAN = 1, /* sqrt(sum (x - y)^2 / w), where weights holds variances */
+    /* 1 - sum w x y / sqrt(sum w x^2 sum w y^2); NaN for a row of zeros */
+    GRAM_DISTANCE_COSINE = 2,
+    GRAM_DISTANCE_CORRELATION = 3, /* the same of x - sum w x / sum w and y - sum w y / sum w */
+    GRAM_DISTANCE_CANBERRA = 4,    /* sum w |x - y| / (|x| + |y|), where 0 / 0 counts 0 */
+    GRAM_DISTANCE_BRAYCURTIS = 5,  /* sum w |x - y| / sum w |x + y|; NaN where both sums are 0 */
+    GRAM_DISTANCE_HAMMING = 6,     /* sum w [x != y] / sum w; NaN differs from everything */
+    /* sum w [(x != 0) != (y != 0)] / sum w [x != 0 or y != 0]; 0 where both sums are 0 */
+    GRAM_DISTANCE_JACCARD = 7,
+    /* sqrt((sum w p log(p / m) + sum w q log(q / m)) / 2), p = x / sum x, q = y / sum y,
+     * m = (p + q) / 2; infinite for a row with a negative number or with the sum 0 */
+    GRAM_DISTANCE_JENSENSHANNON = 8,
+    /* sum w x log(x / y), 0 where x = 0; infinite where x > 0 = y, or a number is negative */
+    GRAM_DISTANCE_KULLBACK_LEIBLER = 9,
+    GRAM_DISTANCE_HELLINGER =
+        10,                  /* sqrt(sum w (sqrt x - sqrt y)^2 / 2); NaN for negative numbers */
+    GRAM_DISTANCE_CHI2 = 11, /* sum w (x - y)^2 / (x + y), 0 where x + y = 0 */
+    /* 2 asin(sqrt(sin^2((x_0 - y_0) / 2) + cos x_0 cos y_0 sin^2((x_1 - y_1) / 2))): the angle
+     * between points of given latitude and longitude in radians; two columns, without weights */
+    GRAM_DISTANCE_HAVERSINE = 12,
+    /* sqrt(sum w / sum' w sum' w (x - y)^2), where sum' leaves out coordinates with a NaN in x or
+     * y; NaN where it leaves out all */
+    GRAM_DISTANCE_NAN_EUCLIDEAN = 13,
+} gram_distance_kind;
+
+typedef struct gram_distance {
+    size_t size;
+    gram_distance_kind kind;
+    gram_scalar p;              /* of GRAM_DISTANCE_MINKOWSKI: positive, or INFINITY */
+    const gram_tensor *weights; /* k numbers >= 0 in f32 or f64, which broadcast over the batch;
+                                   NULL: all are 1 */
+} gram_distance;
+
+/* clang-format off */
+#define GRAM_DISTANCE_INIT {sizeof(gram_distance), GRAM_DISTANCE_MINKOWSKI, {2, NULL}, NULL}
+/* clang-format on */
+
 typedef struct gram_cdist_options {
     size_t size;
-    int no_root; /* return the sum, without the power 1/p */
+    int no_root;                 /* return the sum, without the power 1/p */
+    const gram_distance *metric; /* NULL: the p-norm, with the p of the call */
+    int condensed;               /* out is the vector of the distances with i < j */
 } gram_cdist_options;
 
 /* clang-format off */
@@ -54,6 +98,40 @@ typedef struct gram_cdist_options {
  * number gives infinity.  A term below the smallest normal number loses digits, or counts as 0.
  * Data outside of the range can be multiplied by a power of two before the call, and the distances
  * divided by it.
+ *
+ * options.condensed: y must be NULL, and out is a vector of m (m - 1) / 2 distances,
+ *   out[..., i (2 m - i - 1) / 2 + j - i - 1] = distance(x[..., i, :], x[..., j, :]), i < j,
+ * which is the order of scipy.spatial.distance.pdist.
+ *
+ * options.metric: another distance than the p-norm, and p is not read.  The formulas are those of
+ * gram_distance_kind.  no_root leaves the root out that a formula begins with.  The distances are
+ * those of SciPy and scikit-learn where these have them, with NaN as there; the diagonal of the
+ * symmetric case is exactly zero where the distance of a row to itself is a number that is not
+ * infinite (up to the rounding of the sum for GRAM_DISTANCE_CORRELATION, whose rows are centred in
+ * f64).  GRAM_DISTANCE_KULLBACK_LEIBLER is not symmetric in x and y, and computes all elements.
+ * Weights that are NaN or negative give undefined distances.  The library holds whole rows of x
+ * and y at a time, so that scratch grows with k.
+ *
+ * Error with a metric, where a term is what the sum of the formula adds, and E = (k + 16) eps:
+ *   Canberra, chi2                                     E times the result
+ *   Bray-Curtis, Hamming, Jaccard                      2 E times the result
+ *   seuclidean, weighted Minkowski    E times the result and 4 eps (sum w (|x| + |y|)^p)^(1/p),
+ *                                     for 1 <= p < INFINITY
+ *   cosine, correlation               E d + 8 eps sqrt(d) + 8 eps^2, where d is the result; in f64
+ *                                     for the correlation also 2 k eps max |x| / |x - mean x|
+ *   Hellinger, Jensen-Shannon         E times the result and 4 eps sqrt(sum w (x + y)), where the
+ *                                     rows of the latter have the sum 1
+ *   Kullback-Leibler                  E sum w x (|log(x / y)| + 1)
+ *   haversine                         32 eps times the result, and sqrt(eps) near the antipode
+ *   NaN-aware Euclidean               E times the result.
+ *
+ * Sources: scipy.spatial.distance, sklearn.metrics.pairwise; Lance and Williams, Computer programs
+ * for hierarchical polythetic classification, Computer Journal 9 (1966); Bray and Curtis, An
+ * ordination of the upland forest communities of southern Wisconsin, Ecological Monographs 27
+ * (1957); Endres and Schindelin, A new metric for probability distributions, IEEE Trans. Inf.
+ * Theory 49 (2003); Sinnott, Virtues of the haversine, Sky and Telescope 68 (1984).
+ *
+ * CUDA: options.metric and options.condensed are unsupported.
  */
 GRAM_API gram_status gram_cdist(gram_context *g, const gram_tensor *x, const gram_tensor *y,
                                 gram_scalar p, const gram_cdist_options *options, gram_tensor *out);
@@ -156,13 +234,17 @@ typedef struct gram_kernel_options {
     /* One positive number per coordinate, by which x and y are divided before anything else: [k] or
      * [batch..., k], in the dtype of x, or f32 for halves.  NULL: none.  See gram_kernel. */
     const gram_tensor *lengths;
+    /* s = d^outer_power, where d is the distance of a metric, instead of a sum of powers.  p and
+     * root are not read, inner must be GRAM_DIFFERENCE, lengths must be NULL, and GRAM_WEIGHT and
+     * gradients do not exist. */
+    const gram_distance *metric;
 } gram_kernel_options;
 
 /* clang-format off */
 #define GRAM_KERNEL_OPTIONS_INIT                                                                  \
     {sizeof(gram_kernel_options), GRAM_DIFFERENCE, {2, NULL}, {1, NULL}, GRAM_IDENTITY, {1, NULL}, \
      {1, NULL}, {1, NULL}, {1, NULL}, {0, NULL}, {3, NULL}, {0, NULL}, 0, 0, GRAM_VALUE, NULL,     \
-     NULL, 0, 0, 0, NULL}
+     NULL, 0, 0, 0, NULL, NULL}
 /* clang-format on */
 
 /* The L_pq Laplace kernel exp(-||x - y||_p^q / L^q).  With q = p it is the product Laplace

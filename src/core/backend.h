@@ -172,6 +172,13 @@ enum {
     GRAM_HYPERS = 9
 };
 
+/* A metric of rows.  weights: one row of k numbers per item; data NULL: all are 1. */
+struct gram_metric_op {
+    gram_distance_kind kind;
+    bool no_root;
+    struct gram_view weights;
+};
+
 /*
  * out[i][j] = f(outer(sum_k step(x[i][k], y[j][k]))) + r on the diagonal: serves gram_cdist
  * (function GRAM_IDENTITY, outer power 1/p) and gram_kernel.
@@ -199,6 +206,10 @@ struct gram_cdist_op {
     int64_t row_offset, column_offset;
     struct gram_view lengths; /* of coordinates, a vector: the front's, which divides x and y by
                                  them (lengths.c); data NULL where a backend gets the work */
+    /* What takes the place of the sum of |d|^p; MINKOWSKI without weights: nothing does.  Metrics
+     * that are a p-norm of other rows have its p. */
+    struct gram_metric_op metric;
+    bool condensed; /* out has no rows: see gram_condensed_at */
 };
 
 /* out = (in - centre) / lengths, column by column; out may be in */

@@ -29,6 +29,15 @@ enum gram_step {
     GRAM_STEP_POWER,        /* |d|^p, 0 < p < 4 */
     GRAM_STEP_WIDE_POWER,   /* |d|^p, any p > 0: where gram_power_is_wide(p) */
     GRAM_STEP_DOT,          /* x y */
+    /* Terms of metrics, times the weight of the coordinate: see metric_kernels.h. */
+    GRAM_STEP_CANBERRA,
+    GRAM_STEP_CHI2,
+    GRAM_STEP_HAMMING,
+    GRAM_STEP_KULLBACK_LEIBLER,
+    GRAM_STEP_JENSEN_SHANNON,
+    GRAM_STEP_BRAYCURTIS,    /* two sums */
+    GRAM_STEP_NAN_EUCLIDEAN, /* two sums */
+    GRAM_STEP_HAVERSINE,
     GRAM_STEP_COUNT,
 };
 
@@ -44,11 +53,34 @@ struct gram_tile {
     int64_t ldc;
     bool accumulate;
     const struct gram_power *power; /* of GRAM_STEP_POWER and WIDE_POWER, prepared for p */
+    const void *weights;            /* of metrics: one per column */
+    void *second;                   /* of metrics with two sums: where the second one goes */
 };
 typedef void gram_cdist_tile(const struct gram_tile *t);
 
 /* What becomes of finished sums, in place: map prepared by gram_map_prepare() for the dtype. */
 typedef void gram_map_values(int64_t n, void *values, const struct gram_map *map);
+
+/* What becomes of a metric's sums s, and t where there are two. */
+enum gram_finish {
+    GRAM_FINISH_NONE,
+    GRAM_FINISH_DIVIDE,       /* s / divisor, at most `most` */
+    GRAM_FINISH_ROOT,         /* sqrt(s / divisor) */
+    GRAM_FINISH_RATIO,        /* s / t */
+    GRAM_FINISH_UNION,        /* 2 s / (s + t), 0 where s = 0 */
+    GRAM_FINISH_PRESENT,      /* s divisor / t */
+    GRAM_FINISH_PRESENT_ROOT, /* its square root */
+    GRAM_FINISH_ANGLE,        /* 2 asin(sqrt(s)) */
+};
+
+struct gram_metric_finish {
+    enum gram_finish form;
+    double divisor, most;
+};
+
+/* n sums, whole vectors, in place. */
+typedef void gram_metric_finisher(int64_t n, void *values, const void *second,
+                                  const struct gram_metric_finish *f);
 
 /*
  * Squared distances by norms and products: direct is the tile of differences that gives the same,
@@ -76,6 +108,7 @@ struct gram_cdist_kernels {
     gram_cdist_tile *tile[GRAM_STEP_COUNT];
     gram_cdist_square *square;
     gram_cdist_centre *centre;
+    gram_metric_finisher *finish;
 };
 
 /* The power of a gradient: sgn(t) |t|^exponent with t = d - b and exponent = p - 1. */

@@ -62,6 +62,7 @@
 #if VBYTES == 64
 #  define MR              12
 #  define NV              2
+#  define METRIC_ROWS     4
 #  define POWER_ROWS      4 /* the tables of a power stay in registers too */
 #  define KRON_FEW_BYTES  32
 #  define KRON_VJP_ROWS   8
@@ -69,6 +70,7 @@
 #elif VBYTES == 32
 #  define MR              6
 #  define NV              2
+#  define METRIC_ROWS     2
 #  define POWER_ROWS      2
 #  define KRON_FEW_BYTES  16
 #  define KRON_VJP_ROWS   4
@@ -76,6 +78,7 @@
 #else
 #  define MR              4
 #  define NV              2
+#  define METRIC_ROWS     2
 #  define POWER_ROWS      2
 #  define KRON_FEW_BYTES  16
 #  define KRON_VJP_ROWS   4
@@ -121,6 +124,7 @@ static void CAT(stream_rows, ISA)(void *to, int64_t to_stride, const void *from,
     v_stream_end();
 }
 
+#include "pairwise/metric_series.h"
 #include "vmath.h"
 
 /* --- f32 --- */
@@ -181,6 +185,14 @@ static void CAT(stream_rows, ISA)(void *to, int64_t to_stride, const void *from,
     [GRAM_STEP_POWER]        = KERNEL_OF(cdist_power, dtype),         \
     [GRAM_STEP_WIDE_POWER]   = KERNEL_OF(cdist_wide_power, dtype),    \
     [GRAM_STEP_DOT]          = KERNEL_OF(cdist_dot, dtype),           \
+    [GRAM_STEP_CANBERRA]     = KERNEL_OF(metric_canberra, dtype),     \
+    [GRAM_STEP_CHI2]         = KERNEL_OF(metric_chi2, dtype),         \
+    [GRAM_STEP_HAMMING]      = KERNEL_OF(metric_hamming, dtype),      \
+    [GRAM_STEP_KULLBACK_LEIBLER] = KERNEL_OF(metric_kullback_leibler, dtype), \
+    [GRAM_STEP_JENSEN_SHANNON] = KERNEL_OF(metric_jensen_shannon, dtype), \
+    [GRAM_STEP_BRAYCURTIS]   = KERNEL_OF(metric_braycurtis, dtype),   \
+    [GRAM_STEP_NAN_EUCLIDEAN] = KERNEL_OF(metric_nan_euclidean, dtype), \
+    [GRAM_STEP_HAVERSINE]    = KERNEL_OF(metric_haversine, dtype),    \
   }
 #define KRON_VJP(dtype, size)                                         \
   {                                                                   \
@@ -191,9 +203,11 @@ static void CAT(stream_rows, ISA)(void *to, int64_t to_stride, const void *from,
 const struct gram_cpu_kernels CAT(gram_cpu_kernels, ISA) = {
     .isa = STR(ISA),
     .cdist[GRAM_F32] = {MR, NV * VBYTES / 4, CDIST_TILES(f32),
-                        KERNEL_OF(cdist_square, f32), KERNEL_OF(cdist_centre, f32)},
+                        KERNEL_OF(cdist_square, f32), KERNEL_OF(cdist_centre, f32),
+                        KERNEL_OF(metric_finish, f32)},
     .cdist[GRAM_F64] = {MR, NV * VBYTES / 8, CDIST_TILES(f64),
-                        KERNEL_OF(cdist_square, f64), KERNEL_OF(cdist_centre, f64)},
+                        KERNEL_OF(cdist_square, f64), KERNEL_OF(cdist_centre, f64),
+                        KERNEL_OF(metric_finish, f64)},
     .map[GRAM_F32] = KERNEL_OF(covariance, f32),
     .map[GRAM_F64] = KERNEL_OF(covariance, f64),
     .nearest_scan[GRAM_F32] = KERNEL_OF(nearest_scan, f32),

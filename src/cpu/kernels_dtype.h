@@ -96,6 +96,10 @@
 
 #include "pairwise/kernel_matmul_tile.h"
 
+/* ---- Metrics -------------------------------------------------------------------------------- */
+
+#include "pairwise/metric_kernels.h"
+
 /* ---- Gradients ---------------------------------------------------------------------------- */
 
 #include "pairwise/cdist_grad_kernels.h"

@@ -32,16 +32,37 @@ static gram_status check_dtypes(gram_context *g, const struct gram_pair *pair)
     return GRAM_OK;
 }
 
+/* The vector of the distances with i < j, seen as m by m, and empty where it is. */
+static gram_status view_condensed(gram_context *g, struct gram_cdist_op *op)
+{
+    const int64_t m = op->x.rows, most = INT64_C(1) << 32;
+
+    if (m >= most)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "x has %lld rows, expected fewer than 2^32 with "
+                         "options.condensed",
+                         (long long)m);
+    if (op->out.cols != m * (m - 1) / 2)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out has %lld elements, expected %lld",
+                         (long long)op->out.cols, (long long)(m * (m - 1) / 2));
+    op->out.rows = op->out.cols = m < 2 ? 0 : m;
+    op->condensed = true;
+    return GRAM_OK;
+}
+
 static gram_status view_out(gram_context *g, const struct gram_pair *pair, struct gram_cdist_op *op)
 {
     gram_dtype result = op->x.dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
+    int core = pair->condensed ? 1 : 2;
 
-    TRY(gram_view_of(g, &op->batch, "out", pair->out, 2, GRAM_WRITE, &op->out));
+    TRY(gram_view_of(g, &op->batch, "out", pair->out, core, GRAM_WRITE, &op->out));
     if (op->out.dtype != result)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "out has dtype %s, expected %s for x in %s",
                          gram_dtype_name(op->out.dtype), gram_dtype_name(result),
                          gram_dtype_name(op->x.dtype));
-    if (op->out.rows != op->x.rows || op->out.cols != op->y.rows)
+    if (pair->condensed)
+        TRY(view_condensed(g, op));
+    else if (op->out.rows != op->x.rows || op->out.cols != op->y.rows)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is %lld by %lld, expected %lld by %lld",
                          (long long)op->out.rows, (long long)op->out.cols, (long long)op->x.rows,
                          (long long)op->y.rows);
@@ -65,12 +86,20 @@ gram_status gram_pair_view(gram_context *g, const struct gram_pair *pair, struct
 
 /* ---- gram_cdist ----------------------------------------------------------------------------- */
 
-static gram_status describe(gram_context *g, const struct gram_pair *pair, gram_scalar p,
+static gram_status describe(gram_context *g, struct gram_pair *pair, gram_scalar p,
                             const gram_cdist_options *options, struct gram_cdist_op *op)
 {
     gram_cdist_options o = GRAM_CDIST_OPTIONS_INIT;
+    gram_distance metric = GRAM_DISTANCE_INIT;
 
     TRY(gram_options_copy(g, &o, sizeof o, options));
+    if (o.metric)
+        TRY(gram_metric_copy(g, o.metric, &metric));
+    pair->condensed = o.condensed != 0;
+    if (o.condensed && pair->y)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "y is not NULL, expected distances between the rows of x with "
+                         "options.condensed");
     *op = (struct gram_cdist_op){.batch.count = 1,
                                  .inner = GRAM_DIFFERENCE,
                                  .root = !o.no_root,
@@ -78,11 +107,17 @@ static gram_status describe(gram_context *g, const struct gram_pair *pair, gram_
                                  .function = GRAM_IDENTITY,
                                  .output = GRAM_VALUE};
     TRY(gram_pair_join(g, pair, &op->batch));
-    if (p.tensor)
+    if (o.metric)
+        TRY(gram_metric_join(g, &metric, &op->batch));
+    else if (p.tensor)
         TRY(gram_batch_join(g, &op->batch, "p", p.tensor, 0));
     TRY(gram_pair_view(g, pair, op));
-    TRY(gram_hyper_of(g, &op->batch, "p", p, &op->p));
-    TRY(gram_hyper_check(g, &op->batch, "p", &op->p, 0, INFINITY, false));
+    if (o.metric) {
+        TRY(gram_metric_view(g, &metric, o.no_root != 0, op));
+    } else {
+        TRY(gram_hyper_of(g, &op->batch, "p", p, &op->p));
+        TRY(gram_hyper_check(g, &op->batch, "p", &op->p, 0, INFINITY, false));
+    }
     if (!g->backend->cdist)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
@@ -91,7 +126,7 @@ static gram_status describe(gram_context *g, const struct gram_pair *pair, gram_
 gram_status gram_cdist(gram_context *g, const gram_tensor *x, const gram_tensor *y, gram_scalar p,
                        const gram_cdist_options *options, gram_tensor *out)
 {
-    const struct gram_pair pair = {.x = x, .y = y, .out = out};
+    struct gram_pair pair = {.x = x, .y = y, .out = out};
     struct gram_cdist_op op;
 
     TRY(gram_begin_without_blas(g, __func__));
@@ -103,7 +138,7 @@ gram_status gram_cdist_workspace(gram_context *g, const gram_tensor *x, const gr
                                  gram_scalar p, const gram_cdist_options *options,
                                  const gram_tensor *out, gram_workspace *need)
 {
-    const struct gram_pair pair = {.x = x, .y = y, .out = out};
+    struct gram_pair pair = {.x = x, .y = y, .out = out};
     struct gram_cdist_op op;
     size_t bytes;
 

@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_cdist.h"
+#include "pairwise.h"
 #include <math.h>
 #include <string.h>
 
@@ -123,15 +124,28 @@ struct side {
     double *norms; /* NULL: the function needs none */
 };
 
+/* The metric sees whole rows. */
+static void change_panel(const struct cdist_round *round, const struct side *side, int64_t item,
+                         int64_t count)
+{
+    const struct cdist_plan *plan = round->plan;
+    const struct cpu_metric_rows rows = {side->to, count, round->depth, side->width};
+
+    cpu_metric_change(&plan->op, &item_of(plan, item)->metric, plan->dtype, &rows);
+}
+
 static void pack_panel(const struct cdist_round *round, const struct side *side, int64_t item,
                        int64_t panel)
 {
     const struct cdist_plan *plan = round->plan;
     int64_t row = panel * side->width, count = gram_least(side->width, side->rows - row);
+    int64_t depth = gram_least(round->depth, side->view->cols - round->k);
     struct rows from =
         rows_at(side->view, &plan->op.batch, round->item + item, side->first + row, round->k);
 
-    pack(&from, count, round->depth, side->width, side->to);
+    pack(&from, count, depth, side->width, side->to);
+    if (plan->metric)
+        change_panel(round, side, item, count);
     if (side->norms && round->first) {
         from = rows_at(side->view, &plan->op.batch, round->item + item, side->first + row, 0);
         find_norms(&from, count, side->view->cols, side->norms + row);
@@ -361,10 +375,38 @@ static void finish(const struct block *block, const struct cdist_piece *strip, i
 
     if (plan->op.function == GRAM_COSINE)
         scale_by_norms(block, strip, row);
+    if (plan->metric)
+        plan->kernels->cdist[plan->dtype].finish(strip->rows * strip->ld, strip->buffer,
+                                                 strip->buffer + plan->second_bytes,
+                                                 &block->what->metric.finish);
     if (block->what->mapped)
         plan->kernels->map[plan->dtype](strip->rows * strip->ld, strip->buffer, &block->what->map);
     if (block->what->regularization != 0)
         regularize(block, strip, row);
+}
+
+/* The elements of a strip that lie above the diagonal, to their places in a vector. */
+static void store_condensed(const struct block *block, const struct cdist_piece *strip, int64_t row)
+{
+    const struct cdist_round *round = block->round;
+    const struct cdist_plan *plan = round->plan;
+    const struct gram_view *out = &plan->op.out;
+    char *origin = gram_view_item(out, &plan->op.batch, round->item + block->item);
+    const int64_t j = round->j + block->col, size = plan->element;
+
+    for (int64_t r = 0; r < strip->rows; r++) {
+        const int64_t i = round->i + row + r, first = gram_most(0, i + 1 - j);
+        const char *from = strip->buffer + (r * strip->ld + first) * size;
+        char *to = origin + gram_condensed_at(out->rows, i, j + first) * out->col_stride * size;
+
+        if (first >= strip->cols)
+            continue;
+        if (out->col_stride == 1)
+            memcpy(to, from, (size_t)((strip->cols - first) * size));
+        else
+            for (int64_t c = first; c < strip->cols; c++, from += size)
+                memcpy(to + (c - first) * out->col_stride * size, from, (size_t)size);
+    }
 }
 
 /* Sums, maps and stores the strip of a block that begins at row of the round. */
@@ -378,7 +420,8 @@ static void one_strip(const struct block *block, const struct cdist_piece *strip
                              .x = plan->x_panels + cpu_cdist_x_panel(plan, block->item, panel[0]),
                              .ldc = strip->ld,
                              .accumulate = !round->first,
-                             .power = &block->what->power};
+                             .power = &block->what->power,
+                             .weights = block->what->metric.weights};
 
     if (!round->first)
         load_piece(plan, strip);
@@ -386,6 +429,7 @@ static void one_strip(const struct block *block, const struct cdist_piece *strip
         panel[1] = (block->col + c) / plan->nr;
         tile.y = plan->y_panels + cpu_cdist_y_panel(plan, block->item, panel[1]);
         tile.c = strip->buffer + c * plan->element;
+        tile.second = (char *)tile.c + plan->second_bytes;
         if (plan->expand)
             square_tile(round, block->item, panel, &tile);
         else
@@ -393,7 +437,10 @@ static void one_strip(const struct block *block, const struct cdist_piece *strip
     }
     if (round->last)
         finish(block, strip, row);
-    store_piece(plan, strip);
+    if (plan->op.condensed)
+        store_condensed(block, strip, row);
+    else
+        store_piece(plan, strip);
 }
 
 /* The strips of some rows of a block, which begin at row of the round. */
@@ -435,9 +482,9 @@ static void block_task(void *arg, int64_t index, int thread)
         int64_t i = round->i + row;
         piece.rows = gram_least(plan->buffer_rows, row_end - row);
         piece.out = origin + (i * out->row_stride + j * out->col_stride) * plan->element;
-        piece.diagonal = plan->op.symmetric ? i - j : INT64_MIN / 2;
+        piece.diagonal = plan->op.symmetric || plan->op.condensed ? i - j : INT64_MIN / 2;
         strips(&block, &piece, row);
-        if (plan->op.symmetric && round->last) {
+        if (plan->op.symmetric && round->last && !plan->op.condensed) {
             piece.out = origin + (j * out->row_stride + i * out->col_stride) * plan->element;
             mirror_piece(plan, &piece);
         }
@@ -468,7 +515,7 @@ static void run_round(struct cdist_round *round)
 static void run_depth(struct cdist_round *round)
 {
     const struct cdist_plan *plan = round->plan;
-    int64_t all = plan->op.x.cols;
+    int64_t all = plan->columns;
 
     round->k = 0;
     do {
@@ -493,7 +540,7 @@ static void run_items(struct cdist_round *round)
             if (plan->op.symmetric && round->i >= round->j + round->cols)
                 break;
             run_depth(round);
-            round->pack_y = plan->depth < plan->op.x.cols;
+            round->pack_y = plan->depth < plan->columns;
         }
     }
 }

@@ -16,6 +16,7 @@
 #include "core/threads.h"
 #include "cpu/cpu.h"
 #include "cpu/cpu_kernels.h"
+#include "cpu_metric.h"
 
 /* What the hyperparameters of an item come to. */
 struct cdist_item {
@@ -24,6 +25,7 @@ struct cdist_item {
     double regularization;
     struct gram_power power;
     struct gram_map map;
+    struct cpu_metric metric; /* where the plan has one */
 };
 
 struct cdist_plan {
@@ -36,18 +38,20 @@ struct cdist_plan {
     gram_dtype dtype;              /* of the arithmetic and of out */
     int64_t element;               /* its bytes */
     bool stream;                   /* out is too large to stay in the cache and can be streamed */
+    bool metric;                   /* panels and sums are those of a metric */
+    int64_t columns;               /* of panels: those of x, and what a metric adds */
     int64_t depth;                 /* columns of a round */
     int64_t x_rows, y_rows, items; /* of a round, whole panels */
     int64_t block_rows, block_cols;
     int64_t buffer_rows; /* of a block that are summed before they are mirrored: whole strips */
     bool shared_item;    /* all items have the same hyperparameters */
-    size_t item_bytes;   /* of a cdist_item, with the evaluation of an expression behind it */
-    bool empty;          /* there is nothing to do */
+    size_t item_bytes; /* of a cdist_item, with an expression's evaluation and a metric's numbers */
+    bool empty;        /* there is nothing to do */
     /* Scratch: panels of x and y, where expand is set their shifted copies and the centre, norms,
      * what the hyperparameters of items come to, a buffer of each thread. */
     char *x_panels, *y_panels, *x_centred, *y_centred, *centre, *x_norms, *y_norms, *item_memory,
         *buffers;
-    size_t buffer_bytes;
+    size_t buffer_bytes, second_bytes; /* second_bytes: from a buffer to that of second sums */
 };
 
 /* The piece of the problem that a round works on. */
@@ -81,6 +85,13 @@ static inline size_t cpu_cdist_x_panel(const struct cdist_plan *plan, int64_t it
 static inline size_t cpu_cdist_y_panel(const struct cdist_plan *plan, int64_t item, int64_t panel)
 {
     return (size_t)((item * plan->y_rows + panel * plan->nr) * plan->depth * plan->element);
+}
+
+/* Behind a cdist_item: the evaluation of its expression, and then the numbers of its metric. */
+static inline size_t cpu_cdist_metric_at(const struct gram_cdist_op *op)
+{
+    return gram_round64(sizeof(struct cdist_item)) +
+           (op->expression ? gram_round64(gram_evaluation_bytes(op->expression)) : 0);
 }
 
 /* cpu_cdist.c: the whole work of a plan whose layout is open. */

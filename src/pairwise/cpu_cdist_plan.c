@@ -50,6 +50,8 @@ static void orient(struct cdist_plan *plan)
     int64_t m = op->out.rows, n = op->out.cols;
     bool thin = m < 4 * plan->nr || n < 4 * plan->nr;
 
+    if (op->metric.kind == GRAM_DISTANCE_KULLBACK_LEIBLER || op->condensed)
+        return; /* not symmetric in x and y; nothing that could be turned */
     if (thin && padded_work(plan, m, n) != padded_work(plan, n, m)) {
         if (padded_work(plan, m, n) > padded_work(plan, n, m))
             transpose(op);
@@ -63,9 +65,10 @@ static bool streams(const struct cdist_plan *plan)
 {
     const struct gram_view *out = &plan->op.out;
 
-    return out->col_stride == 1 && (double)plan->op.batch.count * (double)out->rows *
-                                           (double)out->cols * (double)plan->element >=
-                                       STREAMED_BYTES;
+    return out->col_stride == 1 && !plan->op.condensed &&
+           (double)plan->op.batch.count * (double)out->rows * (double)out->cols *
+                   (double)plan->element >=
+               STREAMED_BYTES;
 }
 
 /* True if subtractions have execution units of their own. */
@@ -88,7 +91,8 @@ static bool expands(const struct cdist_plan *plan)
 {
     const struct gram_cdist_op *op = &plan->op;
 
-    if (op->inner != GRAM_DIFFERENCE || op->p.tensor.data || op->p.value != 2 || op->x.cols == 0)
+    if (op->inner != GRAM_DIFFERENCE || op->p.tensor.data || op->p.value != 2 || op->x.cols == 0 ||
+        !gram_metric_is_norm(op->metric.kind))
         return false;
     if (plan->g->cdist_form != GRAM_FORM_AUTO)
         return plan->g->cdist_form == GRAM_FORM_EXPANSION;
@@ -97,10 +101,12 @@ static bool expands(const struct cdist_plan *plan)
 
 static void choose_rounds(struct cdist_plan *plan)
 {
-    int64_t k = plan->op.x.cols, m = gram_round_up(plan->op.out.rows, plan->mr),
+    int64_t k = plan->columns, m = gram_round_up(plan->op.out.rows, plan->mr),
             n = gram_round_up(plan->op.out.cols, plan->nr), row_bytes, budget;
 
     plan->depth = gram_ceil_div(k, gram_most(1, gram_ceil_div(k, DEPTH_BYTES / plan->element)));
+    if (plan->metric || plan->op.condensed)
+        plan->depth = k; /* rows are changed as a whole, and out does not take sums in between */
     row_bytes = gram_most(1, plan->depth) * plan->element;
     budget = SIDE_BYTES / row_bytes;
     plan->x_rows = gram_least(m, gram_most(plan->mr, budget / plan->mr * plan->mr));
@@ -163,12 +169,13 @@ void cpu_cdist_take(struct cdist_plan *plan, struct gram_layout *layout)
 
 static void choose_buffers(struct cdist_plan *plan)
 {
-    plan->item_bytes = gram_round64(sizeof(struct cdist_item));
-    if (plan->op.expression)
-        plan->item_bytes += gram_evaluation_bytes(plan->op.expression);
+    plan->item_bytes = cpu_cdist_metric_at(&plan->op) + cpu_metric_bytes(&plan->op);
     plan->buffer_rows = plan->op.symmetric ? MIRROR_ROWS : plan->mr;
     plan->buffer_bytes =
         gram_round64((size_t)(plan->buffer_rows * plan->block_cols * plan->element));
+    plan->second_bytes = plan->buffer_bytes;
+    if (cpu_metric_has_second(&plan->op))
+        plan->buffer_bytes *= 2;
 }
 
 static void plan_for(const gram_context *g, const struct gram_cdist_op *op, int threads,
@@ -185,7 +192,9 @@ static void plan_for(const gram_context *g, const struct gram_cdist_op *op, int 
     plan->element = (int64_t)gram_dtype_size(plan->dtype);
     tiles = &plan->kernels->cdist[plan->dtype];
     plan->mr = tiles->mr, plan->nr = tiles->nr;
-    plan->shared_item = gram_cdist_of_numbers(op);
+    plan->shared_item = gram_cdist_of_numbers(op) && !op->metric.weights.data;
+    plan->metric = gram_metric_given(&op->metric);
+    plan->columns = cpu_metric_columns(op);
     plan->op.symmetric = gram_cdist_mirrors(op);
     orient(plan);
     plan->stream = streams(plan);
@@ -249,6 +258,10 @@ void cpu_cdist_item(const struct cdist_plan *plan, int64_t item, struct cdist_it
     enum gram_step step = op->inner == GRAM_DOT ? GRAM_STEP_DOT : step_of(p);
     double outer = gram_hyper_at(&op->outer_power, batch, item);
 
+    if (plan->metric) {
+        step = cpu_metric_step(op, step);
+        cpu_metric_item(op, plan->dtype, item, (char *)out + cpu_cdist_metric_at(op), &out->metric);
+    }
     if (op->inner == GRAM_DOT)
         outer = 1;
     else if (op->root)

@@ -662,6 +662,12 @@ static gram_status check_pointers(gram_context *g, const struct gram_cdist_op *o
 /* Constants of an expression travel in the parameters of a launch, whose room is limited. */
 gram_status cuda_cdist_check_expression(gram_context *g, const struct gram_cdist_op *op)
 {
+    if (gram_metric_given(&op->metric))
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "options.metric is not NULL, which the CUDA backend does not have");
+    if (op->condensed)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "options.condensed is set, which the CUDA backend does not have");
     if (op->expression &&
         gram_cuda_expression_constants(op->expression, NULL, NULL) > PAIR_CONSTANTS)
         return gram_fail(g, GRAM_UNSUPPORTED,

@@ -131,6 +131,41 @@ static gram_status check_choices(gram_context *g, const gram_kernel_options *o)
     return GRAM_OK;
 }
 
+/* A kernel of a metric: its function takes the distance in the place of a sum. */
+static gram_status check_metric(gram_context *g, const gram_kernel_options *o,
+                                const struct gram_pair *pair, gram_distance *metric)
+{
+    TRY(gram_metric_copy(g, o->metric, metric));
+    if (o->inner != GRAM_DIFFERENCE)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.inner is GRAM_DOT, expected GRAM_DIFFERENCE with "
+                         "options.metric");
+    if (o->lengths)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.lengths is not NULL, expected NULL with options.metric, which "
+                         "has weights");
+    if (o->output == GRAM_WEIGHT || pair->derivative)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "options.metric is not NULL, expected NULL: kernels of a metric have no "
+                         "derivative in x and y");
+    if (metric->kind == GRAM_DISTANCE_MINKOWSKI && (metric->p.tensor || o->outer_power.tensor))
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "options.%s is a tensor, expected a number with GRAM_DISTANCE_MINKOWSKI",
+                         metric->p.tensor ? "metric->p" : "outer_power");
+    return GRAM_OK;
+}
+
+/* The root of the p-norm joins the outer power. */
+static gram_status view_metric(gram_context *g, const gram_distance *metric,
+                               struct gram_cdist_op *op)
+{
+    TRY(gram_metric_view(g, metric, false, op));
+    op->root = false;
+    if (metric->kind == GRAM_DISTANCE_MINKOWSKI && op->p.value < INFINITY)
+        op->outer_power.value /= op->p.value;
+    return GRAM_OK;
+}
+
 /* An expression and its parameters belong to GRAM_EXPRESSION, and to nothing else. */
 static gram_status check_expression(gram_context *g, const gram_kernel_options *o)
 {
@@ -191,12 +226,15 @@ gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,
                                  struct gram_expression *expression, struct gram_cdist_op *op)
 {
     gram_kernel_options o = GRAM_KERNEL_OPTIONS_INIT;
+    gram_distance metric;
 
     if (!options)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "options is NULL");
     TRY(gram_options_copy(g, &o, sizeof o, options));
     TRY(check_choices(g, &o));
     TRY(check_expression(g, &o));
+    if (o.metric)
+        TRY(check_metric(g, &o, pair, &metric));
     *op = (struct gram_cdist_op){.batch.count = 1,
                                  .inner = o.inner,
                                  .function = o.function,
@@ -206,9 +244,13 @@ gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,
                                  .column_offset = o.column_offset};
     TRY(gram_pair_join(g, pair, &op->batch));
     TRY(join_hypers(g, &o, &op->batch));
+    if (o.metric)
+        TRY(gram_metric_join(g, &metric, &op->batch));
     TRY(gram_pair_view(g, pair, op));
     TRY(gram_lengths_view(g, o.lengths, op));
     TRY(view_hypers(g, &o, op));
+    if (o.metric)
+        TRY(view_metric(g, &metric, op));
     TRY(view_parameters(g, &o, op));
     if (o.function == GRAM_EXPRESSION)
         TRY(compile(g, &o, o.output == GRAM_WEIGHT || pair->derivative, expression, op));

@@ -17,6 +17,7 @@
 struct gram_pair {
     const gram_tensor *x, *y, *out;
     bool no_out;          /* out is not an argument */
+    bool condensed;       /* out is a vector of the distances with i < j */
     bool derivative;      /* an expression's derivative is wanted */
     const gram_tensor *v; /* another matrix whose batch joins; or NULL */
 };
@@ -53,6 +54,30 @@ gram_status gram_lengths_vjp(gram_context *g, struct gram_kernel_vjp_op *op);
 /* A kernel as a backend will get it, without the points. */
 void gram_lengths_settle(struct gram_cdist_op *kernel);
 
+/* ---- Fronts: metrics (metric.c) -------------------------------------------------------------- */
+
+/* Copies and checks what does not depend on tensors; joins the batches of its tensors; and, after
+ * gram_pair_view, fills in what op says of the metric and of p. */
+gram_status gram_metric_copy(gram_context *g, const gram_distance *given, gram_distance *metric);
+gram_status gram_metric_join(gram_context *g, const gram_distance *metric,
+                             struct gram_batch *batch);
+gram_status gram_metric_view(gram_context *g, const gram_distance *metric, bool no_root,
+                             struct gram_cdist_op *op);
+
+/* True for metrics that are a p-norm of rows which are made from those of x and y first. */
+static inline bool gram_metric_is_norm(gram_distance_kind kind)
+{
+    return kind == GRAM_DISTANCE_MINKOWSKI || kind == GRAM_DISTANCE_SEUCLIDEAN ||
+           kind == GRAM_DISTANCE_COSINE || kind == GRAM_DISTANCE_CORRELATION ||
+           kind == GRAM_DISTANCE_HELLINGER;
+}
+
+/* True if op is not a plain p-norm or inner product. */
+static inline bool gram_metric_given(const struct gram_metric_op *metric)
+{
+    return metric->kind != GRAM_DISTANCE_MINKOWSKI || metric->weights.data;
+}
+
 /* ---- Fronts: the arguments that gram_cdist_grad and gram_agop share (cdist_grad.c) ---------- */
 
 struct gram_grad_inputs {
@@ -87,6 +112,12 @@ static inline bool gram_cdist_of_numbers(const struct gram_cdist_op *op)
     return true;
 }
 
+/* Where the distance of rows i < j of m lies in a vector of the distances with i < j. */
+static inline int64_t gram_condensed_at(int64_t m, int64_t i, int64_t j)
+{
+    return i * (m - 1) - i * (i - 1) / 2 + j - i - 1;
+}
+
 /* True if half of out mirrors the other; regularization off the main diagonal does not. */
 static inline bool gram_cdist_mirrors(const struct gram_cdist_op *op)
 {
@@ -109,6 +140,7 @@ static inline struct gram_cdist_op gram_cdist_round(const struct gram_cdist_op *
         one.hyper[i] = gram_hyper_alone(&op->hyper[i], &op->batch, item);
     for (int i = 0; i < op->parameters; i++)
         one.parameter[i] = gram_hyper_alone(&op->parameter[i], &op->batch, item);
+    one.metric.weights = gram_view_alone(&op->metric.weights, &op->batch, item);
     return one;
 }
 
