@@ -28,9 +28,19 @@
  *   HYPERS          1: hyperparameters are read from tensors
  *   PACKED          1: x and y are panels of cdist_panels.cu
  *   LISTED          1: only the tiles of a list, which cdist_mma.cu has written
+ *   METRIC          1, or not given: the sums are those of a metric, or out is condensed, and then
+ *   FINISH          what becomes of the sums before the function
+ *   WEIGHTED        1: the terms of a metric have weights
+ *   CONDENSED       1: out is a vector of the distances with i < j
  *
  * SPDX-License-Identifier: MIT
  */
+#ifndef METRIC
+#  define METRIC    0
+#  define FINISH    0
+#  define WEIGHTED  0
+#  define CONDENSED 0
+#endif
 #define PAIR_FN static __device__
 #include "pair_map_params.h"
 #include "ptx.cuh"
@@ -41,7 +51,7 @@
 #if TM != 8 && TM != 4 && TM != 2
 #  error "cdist.cu: TM must be 8, 4 or 2"
 #endif
-#if STEP < PAIR_ZERO || STEP > PAIR_ANY
+#if STEP < PAIR_ZERO || STEP > PAIR_HAVERSINE
 #  error "cdist.cu: STEP must be one of pair_params.h"
 #endif
 
@@ -60,6 +70,8 @@
  * cache. */
 #if STEP == PAIR_POWER && FRACTION
 #  define READ    (TABLED && !IS_DOUBLE ? 2 : 1)
+#elif STEP > PAIR_ANY
+#  define READ    1
 #elif STEP == PAIR_HALF || STEP == PAIR_THREE_HALVES
 #  define READ    2
 #else
@@ -87,6 +99,9 @@ extern __shared__ __align__(16) REAL panels[]; /* STAGES, of PANEL elements */
 
 #include "pair_terms.cuh"
 #include "pair_tile.cuh"
+#if METRIC
+#  include "metric_terms.cuh"
+#endif
 
 /* ---- Panels --------------------------------------------------------------------------------- */
 
@@ -268,6 +283,13 @@ static __device__ void store(const struct pair_params *a, const struct tile *til
             REAL s = staged[j * THREADS];
             if (16 * j >= cols)
                 break;
+#if CONDENSED
+            const long long m = a->rows, r_at = tile->i + row, c_at = tile->j + col + 16 * j;
+            if (r_at >= c_at)
+                continue;
+            out = tile->out +
+                  (r_at * (m - 1) - r_at * (r_at - 1) / 2 + c_at - r_at - 1) * col_stride;
+#endif
 #if TABLED
             if (is_doubtful(s, a->depth, map->p))
                 s = exact_sum(a, tile, row, col + 16 * j, map->p);
@@ -299,6 +321,10 @@ static __device__ void compute(const struct pair_params *a, const struct tile *t
 {
     const REAL fraction = (REAL)(MIX == 2 ? (map->fraction - 1) / 2 : map->fraction);
     REAL acc[TM][TN] = {};
+#if STEP > PAIR_ANY
+    REAL second[TM][TN] = {};
+    const REAL *weights = (const REAL *)a->metric.weights + tile->item * a->metric.weight_stride;
+#endif
     double squares = 0;
     const int count = (int)((a->depth + BK - 1) / BK);
 
@@ -313,16 +339,42 @@ static __device__ void compute(const struct pair_params *a, const struct tile *t
         if (FUNCTION == PAIR_COSINE && threadIdx.x < BM + BN)
             squares = add_squares(squares, panels + now + threadIdx.x * LD,
                                   threadIdx.x < BM ? 0 : SWAP);
+#if STEP > PAIR_ANY
+        const long long first = (long long)panel * BK;
+        sum_terms(acc, second, ptx_shared_address(panels + now + row_of(thread) * LD),
+                  ptx_shared_address(panels + now + BM * LD + col_of(thread) * LD),
+                  weights + first, first, a->depth - first < BK ? (int)(a->depth - first) : BK);
+#else
         sum_panel(acc,
                   ptx_shared_address(panels + now + row_of(thread) * (PACKED ? LANES : LD)),
                   ptx_shared_address(panels + now + BM * (PACKED ? BK : LD) +
                                      col_of(thread) * (PACKED ? LANES : LD)),
                   map, fraction, &a->power);
+#endif
         leave_panel(pipeline);
     }
     if (FUNCTION == PAIR_COSINE && threadIdx.x < BM + BN)
         norms[threadIdx.x] = squares == 0 ? 0 : 1 / sqrt(squares);
     __syncthreads(); /* the panels are no longer read: their memory takes the sums */
+#if FINISH
+    {
+        const REAL divisor = a->metric.divisor == 0 && WEIGHTED
+                                 ? ((const REAL *)a->metric.weights)[(tile->item + 1) *
+                                                                         a->metric.weight_stride -
+                                                                     1]
+                                 : (REAL)a->metric.divisor;
+#  pragma unroll
+        for (int e = 0; e < TM * TN; e++) {
+#  if STEP > PAIR_ANY
+            const REAL t = second[e / TN][e % TN];
+#  else
+            const REAL t = 0;
+#  endif
+            acc[e / TN][e % TN] =
+                finished(acc[e / TN][e % TN], t, divisor, (REAL)a->metric.most);
+        }
+    }
+#endif
 #pragma unroll
     for (int first = 0; first < TM; first += STAGED_ROWS) {
         REAL *staged = panels + threadIdx.x;
@@ -330,7 +382,7 @@ static __device__ void compute(const struct pair_params *a, const struct tile *t
         for (int e = 0; e < STAGED_ROWS * TN; e++)
             staged[e * THREADS] = acc[first + e / TN][e % TN];
 #pragma unroll 1
-        for (int image = 0; image <= tile->mirrored; image++)
+        for (int image = 0; image <= (CONDENSED ? 0 : tile->mirrored); image++)
             store(a, tile, staged, map, norms, (int)row_of(threadIdx.x) + 16 * first,
                   (int)col_of(threadIdx.x), image != 0);
     }

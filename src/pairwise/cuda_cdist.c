@@ -173,7 +173,7 @@ static int load_of(const struct gram_view *v, const struct gram_batch *batch, bo
 /* A thread has tm by tm sums in registers, of which a sum in f64 takes two. */
 int cuda_cdist_most_tile(const struct cuda_cdist_options *o)
 {
-    return o->is_double || o->step == PAIR_ANY || o->step == PAIR_ZERO ? 4 : 8;
+    return o->is_double || o->step >= PAIR_ANY || o->step == PAIR_ZERO ? 4 : 8;
 }
 
 /* The largest tile that still gives every processor two blocks, and whose half would not hold an
@@ -216,7 +216,8 @@ static bool is_short(const struct cuda_cdist_options *o)
 /* Contiguous columns of out suit the stores; every step is symmetric in x and y. */
 static bool is_transposed(const struct gram_cdist_op *op)
 {
-    return op->out.col_stride != 1 && op->out.row_stride == 1;
+    return op->out.col_stride != 1 && op->out.row_stride == 1 && !op->condensed &&
+           op->metric.kind != GRAM_DISTANCE_KULLBACK_LEIBLER;
 }
 
 /* Shapes and strides; x and y change places where the columns of out are not contiguous but its
@@ -260,6 +261,7 @@ void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda
         return;
     o.stored = cuda_stored_as(op->x.dtype);
     choose_step(op, &o);
+    cuda_metric_plan(op, &o, &params->metric);
     o.x_load = load_of(transposed ? &op->y : &op->x, &op->batch, false);
     o.y_load = load_of(transposed ? &op->x : &op->y, &op->batch, true);
     o.hypers = fill_hypers(op, params);
@@ -291,7 +293,7 @@ bool cuda_cdist_plan_packed(struct cuda_cdist_plan *plan)
     struct cuda_cdist_options *o = &plan->options;
     struct pair_params *p = &plan->params;
 
-    if (plan->expression || !is_short(o) || o->step == PAIR_TWO || o->step == PAIR_DOT)
+    if (plan->expression || o->metric || !is_short(o) || o->step == PAIR_TWO || o->step == PAIR_DOT)
         return false;
     o->stored = o->x_load = o->y_load = 0;
     o->packed = 1;
@@ -333,6 +335,12 @@ static void set_options(const struct cuda_cdist_plan *plan, const struct cuda_ke
                               {"FUNCTION", o->function}, {"OUTPUT", o->output}, {"BASE", o->base},
                               {"SLOPE", o->slope}, {"HYPERS", o->hypers}, {"LISTED", o->listed},
                               {"PACKED", o->packed}));
+    if (o->metric) {
+        cuda_option(v, "METRIC", 1);
+        cuda_option(v, "FINISH", o->finish);
+        cuda_option(v, "WEIGHTED", o->weighted && o->step > PAIR_ANY);
+        cuda_option(v, "CONDENSED", o->condensed);
+    }
     if (is_short(o) && !o->packed)
         cuda_option(v, "--ptxas-options=-O", 1);
 }
@@ -457,6 +465,7 @@ static bool is_whole(const struct gram_cdist_op *op)
     bool largest = op->inner == GRAM_DIFFERENCE && isinf(op->p.value);
 
     return !gram_cdist_of_numbers(op) || largest || op->function == GRAM_COSINE || op->expression ||
+           op->metric.kind != GRAM_DISTANCE_MINKOWSKI || op->condensed ||
            op->batch.ndim == GRAM_MAX_DIMS;
 }
 
@@ -629,7 +638,7 @@ bool cuda_cdist_split_variant(const struct gram_cdist_op *op, const struct cuda_
 /* ---- Checks --------------------------------------------------------------------------------- */
 
 /* Memory that the device cannot use would be a fault in the middle of the work. */
-static gram_status check_pointers(gram_context *g, const struct gram_cdist_op *op)
+gram_status cuda_cdist_check_pointers(gram_context *g, const struct gram_cdist_op *op)
 {
     static const char *const names[GRAM_HYPERS] = {
         "p",
@@ -647,6 +656,8 @@ static gram_status check_pointers(gram_context *g, const struct gram_cdist_op *o
     if (op->y.data != op->x.data)
         TRY(gram_cuda_check_pointer(g, "y", &op->y));
     TRY(gram_cuda_check_pointer(g, "out", &op->out));
+    if (op->metric.weights.data)
+        TRY(gram_cuda_check_pointer(g, "options.metric->weights", &op->metric.weights));
     for (int i = 0; i < GRAM_HYPERS; i++)
         TRY(gram_cuda_check_pointer(g, names[i], &op->hyper[i].tensor));
     for (int i = 0; i < op->parameters; i++) {
@@ -662,12 +673,6 @@ static gram_status check_pointers(gram_context *g, const struct gram_cdist_op *o
 /* Constants of an expression travel in the parameters of a launch, whose room is limited. */
 gram_status cuda_cdist_check_expression(gram_context *g, const struct gram_cdist_op *op)
 {
-    if (gram_metric_given(&op->metric))
-        return gram_fail(g, GRAM_UNSUPPORTED,
-                         "options.metric is not NULL, which the CUDA backend does not have");
-    if (op->condensed)
-        return gram_fail(g, GRAM_UNSUPPORTED,
-                         "options.condensed is set, which the CUDA backend does not have");
     if (op->expression &&
         gram_cuda_expression_constants(op->expression, NULL, NULL) > PAIR_CONSTANTS)
         return gram_fail(g, GRAM_UNSUPPORTED,
@@ -681,7 +686,7 @@ gram_status cuda_cdist_check_expression(gram_context *g, const struct gram_cdist
 gram_status cuda_cdist_check(gram_context *g, const struct gram_cdist_op *op)
 {
     TRY(cuda_cdist_check_expression(g, op));
-    return check_pointers(g, op);
+    return cuda_metric_prepares(op) ? cuda_metric_refuse(g, op) : cuda_cdist_check_pointers(g, op);
 }
 
 /* ---- The call ------------------------------------------------------------------------------- */
@@ -742,7 +747,7 @@ gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, in
         tm = cuda_tuned_tile(g, op, &plan.options);
     if (tm)
         cuda_cdist_set_tile(&plan, tm);
-    TRY(check_pointers(g, op));
+    TRY(cuda_cdist_check_pointers(g, op));
     entered = gram_cuda_enter(device);
     status = run(g, op, way, &plan);
     gram_cuda_leave(device, entered);
@@ -752,7 +757,7 @@ gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, in
 /* The entry of the plugin's table: no tile is asked for, so that what was tuned counts. */
 gram_status cuda_cdist(gram_context *g, const struct gram_cdist_op *op)
 {
-    return cuda_cdist_tiled(g, op, 0);
+    return cuda_metric_prepares(op) ? cuda_metric(g, op) : cuda_cdist_tiled(g, op, 0);
 }
 
 /* One launch without scratch, whatever the size: callers have checked the pointers, and cut their

@@ -19,7 +19,7 @@
 /* The options (-D) of cdist.cu. */
 struct cuda_cdist_options {
     int is_double, stored, tm, step, whole, fraction, mix, x_load, y_load, function, output, base,
-        slope, hypers, listed, packed;
+        slope, hypers, listed, packed, metric, finish, weighted, condensed;
 };
 
 struct cuda_cdist_plan {
@@ -88,6 +88,19 @@ uint64_t gram_cuda_expression_number(const struct gram_expression *e);
  * PAIR_CONSTANTS. */
 int gram_cuda_expression_constants(const struct gram_expression *e, const double *parameters,
                                    double *out);
+
+/* ---- cuda_metric.c --------------------------------------------------------------------------- */
+
+/* gram_cdist and gram_kernel with a metric whose rows have to be made first. */
+bool cuda_metric_prepares(const struct gram_cdist_op *op);
+gram_status cuda_metric(gram_context *g, const struct gram_cdist_op *op);
+/* Refuses such a metric in an operation that queues blocks of a kernel. */
+gram_status cuda_metric_refuse(gram_context *g, const struct gram_cdist_op *op);
+/* What a plan says of a metric. */
+void cuda_metric_plan(const struct gram_cdist_op *op, struct cuda_cdist_options *o,
+                      struct pair_metric *m);
+/* cuda_cdist.c: refuses what is not memory of the device. */
+gram_status cuda_cdist_check_pointers(gram_context *g, const struct gram_cdist_op *op);
 
 /* ---- cuda_cdist_square.c --------------------------------------------------------------------- */
 

@@ -51,7 +51,8 @@ bool cuda_cdist_squares(const gram_context *g, const struct cuda_device *device,
     const struct cuda_cdist_options *o = &plan->options;
     const struct pair_params *p = &plan->params;
 
-    if (plan->tiles == 0 || plan->expression || (o->is_double && !has_fast_f64(device->arch)) ||
+    if (plan->tiles == 0 || plan->expression || o->metric ||
+        (o->is_double && !has_fast_f64(device->arch)) ||
         (o->step != PAIR_TWO && o->step != PAIR_DOT) || p->depth == 0)
         return false;
     if (g->cdist_form != GRAM_FORM_AUTO)

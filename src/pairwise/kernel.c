@@ -293,6 +293,16 @@ gram_status gram_kernel_workspace(gram_context *g, const gram_tensor *x, const g
     return GRAM_OK;
 }
 
+/* What is chosen and compiled ahead are the kernels of sums of powers and of products. */
+static gram_status refuse_metric(gram_context *g, const struct gram_cdist_op *op)
+{
+    if (gram_metric_given(&op->metric))
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "options.metric is not NULL, expected NULL: metrics have nothing to tune "
+                         "and nothing to compile ahead");
+    return GRAM_OK;
+}
+
 gram_status gram_cache_warm_kernel(gram_context *g, const gram_tensor *x, const gram_tensor *y,
                                    const gram_kernel_options *options, const gram_tensor *out,
                                    const gram_warm_options *warm)
@@ -306,6 +316,7 @@ gram_status gram_cache_warm_kernel(gram_context *g, const gram_tensor *x, const 
     TRY(gram_options_copy(g, &o, sizeof o, warm));
     TRY(gram_kernel_describe(g, &pair, options, &expression, &op));
     gram_lengths_settle(&op);
+    TRY(refuse_metric(g, &op));
     return gram_cache_warm_op(g, &op, &o);
 }
 
@@ -325,6 +336,7 @@ gram_status gram_tune(gram_context *g, const gram_tensor *x, const gram_tensor *
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "result.size is %zu, expected at most %zu", size,
                          sizeof found);
     TRY(gram_kernel_describe(g, &pair, options, &expression, &op));
+    TRY(refuse_metric(g, &op));
     if (!g->backend->tune)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s has nothing to tune", g->backend->name);
     TRY(g->backend->tune(g, &op, &found));

@@ -23,6 +23,25 @@
 #define PAIR_DOT          7  /* the product of the coordinates */
 #define PAIR_ANY          8  /* |d|^p, any p, known only on the device */
 #define PAIR_MOST_WHOLE   15 /* of PAIR_POWER */
+/* Terms of metrics: see metric_terms.cuh. */
+#define PAIR_CANBERRA         9
+#define PAIR_CHI2             10
+#define PAIR_DIFFERS          11
+#define PAIR_KULLBACK_LEIBLER 12
+#define PAIR_JENSEN_SHANNON   13
+#define PAIR_BRAYCURTIS       14
+#define PAIR_PRESENT          15
+#define PAIR_HAVERSINE        16
+
+/* -DFINISH: what becomes of a metric's sums s and t. */
+#define PAIR_AS_IT_IS      0
+#define PAIR_DIVIDE        1 /* s / divisor, at most `most` */
+#define PAIR_DIVIDE_ROOT   2 /* sqrt(s / divisor) */
+#define PAIR_RATIO         3 /* s / t */
+#define PAIR_UNION         4 /* 2 s / (s + t), 0 where s = 0 */
+#define PAIR_PRESENT_SHARE 5 /* s divisor / t */
+#define PAIR_PRESENT_ROOT  6 /* its square root */
+#define PAIR_ANGLE         7 /* 2 asin(sqrt(s)) */
 
 /* How a hyperparameter's power e of x is taken; PAIR_RUN_TIME as -DBASE: known on the device. */
 #define PAIR_RUN_TIME -1
@@ -95,6 +114,14 @@ struct pair_power {
     float f32[4];                 /* of powers of P */
 };
 
+/* Of -DMETRIC=1. */
+struct pair_metric {
+    const void *weights;     /* of an item after the other: one per column, and behind them their
+                                sum; NULL: all are 1 */
+    long long weight_stride; /* from an item to the next one */
+    double divisor, most;    /* divisor 0: the sum of the weights */
+};
+
 struct pair_params {
     struct device_view x, y, out;
     long long rows, cols, depth; /* of an item: rows of x, rows of y, columns of both */
@@ -105,10 +132,14 @@ struct pair_params {
     struct pair_power power; /* with -DFRACTION=1 and -DWHOLE=1 or more */
     struct pair_map map;     /* without -DHYPERS=1 */
     /* Last: a kernel without them takes fewer bytes. */
-#if !defined(HYPERS) || (HYPERS && defined(FUNCTION) && FUNCTION == PAIR_EXPRESSION)
+#if !defined(HYPERS) || (defined(METRIC) && METRIC) || \
+    (HYPERS && defined(FUNCTION) && FUNCTION == PAIR_EXPRESSION)
     struct pair_hyper hyper[PAIR_HYPERS + PAIR_PARAMETERS];
 #elif HYPERS
     struct pair_hyper hyper[PAIR_HYPERS];
+#endif
+#if !defined(HYPERS) || (defined(METRIC) && METRIC)
+    struct pair_metric metric;
 #endif
 };
 
