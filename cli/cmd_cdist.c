@@ -9,15 +9,30 @@
 struct settings {
     struct matrix_pair_settings pair;
     double p;
+    int metric; /* the place in metric_names */
     int no_root;
+};
+
+static const char metric_names[] =
+    "minkowski|cosine|correlation|canberra|braycurtis|hamming|jaccard|jensenshannon|"
+    "kullback-leibler|hellinger|chi2|haversine|nan-euclidean";
+static const gram_distance_kind metrics[] = {
+    GRAM_DISTANCE_MINKOWSKI,     GRAM_DISTANCE_COSINE,        GRAM_DISTANCE_CORRELATION,
+    GRAM_DISTANCE_CANBERRA,      GRAM_DISTANCE_BRAYCURTIS,    GRAM_DISTANCE_HAMMING,
+    GRAM_DISTANCE_JACCARD,       GRAM_DISTANCE_JENSENSHANNON, GRAM_DISTANCE_KULLBACK_LEIBLER,
+    GRAM_DISTANCE_HELLINGER,     GRAM_DISTANCE_CHI2,          GRAM_DISTANCE_HAVERSINE,
+    GRAM_DISTANCE_NAN_EUCLIDEAN,
 };
 
 static const struct option_row rows[] = {
     NUMBER("p", 'p', "P", offsetof(struct settings, p), "2", 0, INFINITY,
            "the norm, from 0 (the number of coordinates that differ) to inf (the largest "
            "difference)"),
+    CHOICE("metric", 'm', "NAME", offsetof(struct settings, metric), "minkowski", metric_names,
+           "another distance than that of the p-norm; haversine takes latitude and longitude in "
+           "radians"),
     FLAG("no-root", 0, offsetof(struct settings, no_root),
-         "write the sum itself, without the power 1/p"),
+         "write the sum itself, without the root"),
     DTYPE(offsetof(struct settings, pair.dtype),
           "auto: f32 if all inputs are float32 or float16 arrays, else f64"),
     OPTION_END,
@@ -38,9 +53,13 @@ static enum exit_status compute(gram_context *g, const void *settings, const gra
 {
     const struct settings *s = settings;
     gram_cdist_options options = GRAM_CDIST_OPTIONS_INIT;
+    gram_distance metric = GRAM_DISTANCE_INIT;
     gram_status done;
 
+    metric.kind = metrics[s->metric];
     options.no_root = s->no_root;
+    if (metric.kind != GRAM_DISTANCE_MINKOWSKI)
+        options.metric = &metric;
     done = gram_cdist(g, x, y, gram_number(s->p), &options, out);
     return done == GRAM_OK ? CLI_OK : fail_gram(why, done, g);
 }
@@ -62,10 +81,12 @@ const struct command cmd_cdist = {
         "computes the distances between the rows of X, in half the time.\n\n"
         "X and Y are numeric tables in text or .npy arrays; arrays with more than two dimensions "
         "are batches of matrices. A row that holds a missing number has the distance NaN to all "
-        "others.",
+        "others. --metric names another distance; nan-euclidean takes a missing number as unknown "
+        "and measures what both rows have.",
     .examples =
         "  gram cdist points.csv -p 1.3 -o distances.npy\n"
-        "  gram cdist queries.npy points.npy -p inf --format csv | head",
+        "  gram cdist queries.npy points.npy -p inf --format csv | head\n"
+        "  gram cdist counts.csv --metric braycurtis",
     .least = 1,
     .most = 2,
     .settings_bytes = sizeof(struct settings),

@@ -12,11 +12,22 @@ enum {
     P,
     ROOT,
     OUT,
+    METRIC,
+    WEIGHTS,
+    CONDENSED,
     COUNT
 };
 
-static const unsigned char words[] = {PY_x, PY_y, PY_p, PY_root, PY_out};
-static const struct py_signature signature = {"gram.cdist", words, COUNT, COUNT, 1};
+static const unsigned char words[] = {PY_x,   PY_y,      PY_p,       PY_root,
+                                      PY_out, PY_metric, PY_weights, PY_condensed};
+static const struct py_signature signature = {"gram.cdist", words, COUNT, METRIC, 1};
+
+/* By gram_distance_kind; the names of `gram cdist --metric`. */
+static const char *const metric_names[] = {
+    "minkowski",  "seuclidean", "cosine",    "correlation",   "canberra",
+    "braycurtis", "hamming",    "jaccard",   "jensenshannon", "kullback-leibler",
+    "hellinger",  "chi2",       "haversine", "nan-euclidean", NULL,
+};
 
 gram_dtype py_pair_dtype(const gram_tensor *x)
 {
@@ -42,37 +53,76 @@ int py_pair(struct py_call *call, PyObject *const *v, struct py_pair *pair, stru
     return 0;
 }
 
+/* How the distances are measured; metric is where options point to. */
+static int read_metric(struct py_call *call, PyObject *const *v, gram_distance *metric,
+                       gram_cdist_options *options)
+{
+    int kind = GRAM_DISTANCE_MINKOWSKI;
+
+    if (py_choice(call->function, "metric", v[METRIC], metric_names, &kind) ||
+        py_scalar(call, "p", v[P], &metric->p))
+        return -1;
+    if (kind != GRAM_DISTANCE_MINKOWSKI && v[P]) {
+        PyErr_Format(PyExc_ValueError, "%s: p is given, but the metric %s has no such number",
+                     call->function, metric_names[kind]);
+        return -1;
+    }
+    metric->kind = (gram_distance_kind)kind;
+    metric->weights = py_given(v[WEIGHTS]) ? py_input(call, "weights", v[WEIGHTS]) : NULL;
+    if (py_given(v[WEIGHTS]) && !metric->weights)
+        return -1;
+    if (py_given(v[METRIC]) || metric->weights)
+        options->metric = metric;
+    return 0;
+}
+
+/* The shape behind the batch: of a matrix, or of a vector of the distances with i < j. */
+static void out_shape(struct py_shape *shape, const struct py_pair *pair, bool condensed)
+{
+    int64_t m = pair->x->ndim >= 2 ? pair->x->shape[pair->x->ndim - 2] : 0;
+
+    if (condensed)
+        py_append(shape, m < INT64_C(1) << 32 ? m * (m - 1) / 2 : 0);
+    else
+        py_pair_shape(shape, pair->x, pair->y ? pair->y : pair->x);
+}
+
 static PyObject *distances(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                            PyObject *kwnames, bool query)
 {
     struct py_state *state = py_state_of(module);
     gram_cdist_options options = GRAM_CDIST_OPTIONS_INIT;
-    gram_scalar p = gram_number(2);
+    gram_distance metric = GRAM_DISTANCE_INIT;
     struct py_shape shape = {0};
     struct py_pair pair;
     struct py_call call;
     PyObject *v[COUNT];
     gram_tensor *out;
     gram_status status;
-    bool root = true;
+    bool root = true, condensed = false;
 
     if (py_parse(state, &signature, args, nargs, kwnames, v) ||
-        py_bool(signature.name, "root", v[ROOT], &root) || py_open(&call, state, signature.name))
+        py_bool(signature.name, "root", v[ROOT], &root) ||
+        py_bool(signature.name, "condensed", v[CONDENSED], &condensed) ||
+        py_open(&call, state, signature.name))
         return NULL;
     call.query = query;
-    options.no_root = !root;
-    if (py_pair(&call, v, &pair, &shape) || py_scalar(&call, "p", v[P], &p) || py_place(&call))
+    options.no_root = !root, options.condensed = condensed;
+    if (py_pair(&call, v, &pair, &shape) || read_metric(&call, v, &metric, &options) ||
+        py_place(&call))
         return py_fail(&call);
-    if (p.tensor)
-        py_batch(&shape, p.tensor, 0);
-    py_pair_shape(&shape, pair.x, pair.y ? pair.y : pair.x);
+    if (metric.p.tensor)
+        py_batch(&shape, metric.p.tensor, 0);
+    if (metric.weights)
+        py_batch(&shape, metric.weights, 1);
+    out_shape(&shape, &pair, condensed);
     out = py_output(&call, "out", v[OUT], &shape);
     if (!out)
         return py_fail(&call);
     if (query)
-        status = gram_cdist_workspace(call.g, pair.x, pair.y, p, &options, out, &call.need);
+        status = gram_cdist_workspace(call.g, pair.x, pair.y, metric.p, &options, out, &call.need);
     else
-        PY_WORK(status, gram_cdist(call.g, pair.x, pair.y, p, &options, out));
+        PY_WORK(status, gram_cdist(call.g, pair.x, pair.y, metric.p, &options, out));
     return py_end(&call, status);
 }
 
@@ -87,6 +137,16 @@ const char py_cdist_doc[] =
     "result is float32.  They have any strides, and batches broadcast as in NumPy.  out, if\n"
     "given, is (..., m, n), and is returned.  For p = 2 the result is as accurate as with\n"
     "differences, also for points that are close to each other.\n\n"
+    "metric is another distance than that of the p-norm, by the names of SciPy and\n"
+    "scikit-learn: minkowski (with p), seuclidean (weights are the variances), cosine,\n"
+    "correlation, canberra, braycurtis, hamming, jaccard (of what is not zero),\n"
+    "jensenshannon, kullback-leibler (sum of x log(x / y)), hellinger (sqrt of half the sum\n"
+    "of (sqrt x - sqrt y)^2), chi2 (sum of (x - y)^2 / (x + y)), haversine (latitude and\n"
+    "longitude in radians) and nan-euclidean (a NaN is a missing number).  weights has one\n"
+    "number >= 0 per column, by which the column counts, and may have a batch; without\n"
+    "metric, the distance is the weighted p-norm.  root=False also leaves out the root of\n"
+    "seuclidean, jensenshannon, hellinger and nan-euclidean.  condensed=True returns the\n"
+    "distances with i < j as a vector, as scipy.spatial.distance.pdist does; y must be None.\n\n"
     "Raises ValueError for shapes, dtypes or p that do not fit, and TypeError for arguments\n"
     "that are not arrays.\n\n"
     ">>> import gram, numpy as np\n"
@@ -95,6 +155,8 @@ const char py_cdist_doc[] =
     "array([[0., 5.],\n"
     "       [5., 0.]])\n"
     ">>> gram.cdist(x, np.ones((1, 2)), p=1).tolist()\n"
-    "[[2.0], [5.0]]\n";
+    "[[2.0], [5.0]]\n"
+    ">>> gram.cdist(x, metric=\"braycurtis\", condensed=True).tolist()\n"
+    "[1.0]\n";
 
 PY_WITH_WORKSPACE(py_cdist, distances)

@@ -18,7 +18,8 @@
   "lengths=None"
 
 #define PY_TEXT_cdist \
-  "(x, y=None, p=2.0, root=True, out=None)\n--\n\n"
+  "(x, y=None, p=2.0, root=True, out=None, *, metric=None, weights=None,\n    " \
+  "condensed=False)\n--\n\n"
 
 #define PY_TEXT_median_distance \
   "(x, p=2.0, *, root=True, rows=2000, seed=0, out=None)\n--\n\n"

@@ -26,6 +26,22 @@ Kernel: TypeAlias = Literal[
     "cosine",
     "distance",
 ]
+Metric: TypeAlias = Literal[
+    "minkowski",
+    "seuclidean",
+    "cosine",
+    "correlation",
+    "canberra",
+    "braycurtis",
+    "hamming",
+    "jaccard",
+    "jensenshannon",
+    "kullback-leibler",
+    "hellinger",
+    "chi2",
+    "haversine",
+    "nan-euclidean",
+]
 Driver: TypeAlias = Literal[
     "auto", "closed-form", "jacobi", "divide", "bisection", "krylov", "batched"
 ]
@@ -131,7 +147,15 @@ def info() -> Info: ...
 def get_threads() -> int: ...
 def set_threads(count: int, /) -> None: ...
 def cdist(
-    x: Array, y: Array | None = None, p: Number = 2.0, root: bool = True, out: Array | None = None
+    x: Array,
+    y: Array | None = None,
+    p: Number = 2.0,
+    root: bool = True,
+    out: Array | None = None,
+    *,
+    metric: Metric | None = None,
+    weights: Array | None = None,
+    condensed: bool = False,
 ) -> Array: ...
 def median_distance(
     x: Array,

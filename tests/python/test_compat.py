@@ -46,6 +46,58 @@ def test_kernels_of_sklearn(metric, dtype):
             np.testing.assert_allclose(got, expected, rtol=1e-4 if dtype is np.float32 else 1e-9)
 
 
+SCIPYS = "seuclidean correlation canberra braycurtis jaccard".split()
+
+
+@pytest.mark.filterwarnings("ignore:Data was converted to boolean")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("metric", [*SCIPYS, "cosine", "haversine", "nan_euclidean"])
+def test_metrics_of_sklearn(metric, dtype, monkeypatch):
+    x, y = (np.round(np.abs(a), 1).astype(dtype) for a in (X, Y))
+    x[3] = 0 if metric == "cosine" else x[3]
+    if metric == "haversine":
+        x, y = x[:, :2], y[:, :2]
+    if metric == "nan_euclidean":
+        x[::3, 1], x[::4, 2], y[1, :], y[::2, 0] = np.nan, np.nan, np.nan, np.nan
+    options = {"V": np.arange(1.0, 6)} if metric == "seuclidean" else {}
+    for pair in ((x,), (x, y)):
+        expected = metrics.pairwise_distances(*pair, metric=metric, **options)
+        with monkeypatch.context() as m:
+            m.setattr(ours._sklearn, "pairwise_distances", None)
+            m.setattr(ours._scipy._scipy, "cdist", None)
+            got = ours.pairwise_distances(*pair, metric=metric, **options)
+            kept = ours.pairwise_distances(*pair, metric=metric, keep_float32=True, **options)
+        assert got.dtype == (expected.dtype if metric != "haversine" else np.float64)
+        assert kept.dtype == (np.float64 if metric == "jaccard" else dtype)
+        tolerance = {"rtol": 1e-4, "atol": 3e-3} if dtype is np.float32 else {"atol": 1e-7}
+        np.testing.assert_allclose(got, expected, **tolerance)
+        np.testing.assert_allclose(kept, expected, **tolerance)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("metric", ["chi2", "additive_chi2"])
+def test_chi2_of_sklearn(metric, dtype):
+    x, y = (np.round(np.abs(a), 1).astype(dtype) for a in (X, Y))
+    for pair in ((x,), (x, y)):
+        expected = pairwise_kernels(*pair, metric=metric)
+        got = ours.pairwise_kernels(*pair, metric=metric)
+        assert got.dtype == expected.dtype
+        np.testing.assert_allclose(got, expected, rtol=1e-5 if dtype is np.float32 else 1e-12)
+    with pytest.raises(ValueError, match="X contains negative values"):
+        ours.pairwise_kernels(X, metric=metric)
+    with pytest.raises(ValueError, match="Y contains negative values"):
+        ours.pairwise_kernels(x, -y, metric=metric)
+
+
+def test_arguments_of_sklearns_metrics():
+    with pytest.raises(ValueError, match="'V' parameter is required"):
+        ours.pairwise_distances(X, Y, metric="seuclidean")
+    with pytest.raises(ValueError, match="2 dimensions"):
+        ours.pairwise_distances(X, metric="haversine")
+    with pytest.warns(UserWarning, match="converted to boolean"):
+        ours.pairwise_distances(X, metric="jaccard")
+
+
 def test_what_is_sklearns_goes_to_sklearn():
     import scipy.sparse
 

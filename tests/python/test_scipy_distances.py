@@ -1,6 +1,5 @@
 """test_scipy_distances.py - SciPy's own tests of distances, with the functions of gram.compat"""
 
-import gram
 import numpy as np
 import pytest
 
@@ -16,11 +15,11 @@ for function, count in ((ours.cdist, 2), (ours.pdist, 1)):
         options = {"n_args": count, "const_test": False} if constant else {"n_args": count}
         checked = theirs._weight_checked(function, default_axis=1, squeeze=False, **options)
         setattr(theirs, name, checked)
-METRICS = "euclidean sqeuclidean cityblock chebyshev minkowski hamming".split()
-OTHERS = (
-    "cosine correlation seuclidean canberra jensenshannon mahalanobis "
-    "yule dice sokal rogers russell"
+METRICS = (
+    "euclidean sqeuclidean cityblock chebyshev minkowski hamming seuclidean cosine correlation "
+    "canberra braycurtis jaccard jensenshannon"
 ).split()
+OTHERS = "mahalanobis yule dice sokal rogers russell".split()
 
 
 @pytest.fixture(params=METRICS)
@@ -41,18 +40,55 @@ test_euclideans = theirs.test_euclideans
 
 
 def test_the_library_computes_them(metric, monkeypatch):
-    calls = []
-    plain = gram.cdist
-    monkeypatch.setattr(gram, "cdist", lambda *a, **k: calls.append(a) or plain(*a, **k))
-    x = np.round(np.random.default_rng(0).standard_normal((600, 5)), 1)
-    y = x[:40] + 0.1
     scipy = theirs.scipy.spatial.distance
-    np.testing.assert_allclose(ours.cdist(x, y, metric), scipy.cdist(x, y, metric), atol=1e-14)
-    assert len(calls) == 1
-    np.testing.assert_allclose(ours.pdist(x, metric), scipy.pdist(x, metric), atol=1e-14)
-    assert len(calls) == 4
-    ours.cdist(x, y, metric, w=np.ones(5))
-    assert len(calls) == 4
+    x = np.abs(np.round(np.random.default_rng(0).standard_normal((600, 5)), 1))
+    y, w = x[:40] + 0.1, np.array([0.5, 2, 0, 1, 3])
+    options = [{"V": w + 1}, {}] if metric == "seuclidean" else [{}, {"w": w}]
+    for chosen in options[: 1 if metric == "jensenshannon" else 2]:
+        expected = scipy.cdist(x, y, metric, **chosen), scipy.pdist(x[:90], metric, **chosen)
+        with monkeypatch.context() as m:
+            m.setattr(ours._scipy, "cdist", None)
+            m.setattr(ours._scipy, "pdist", None)
+            got = ours.cdist(x, y, metric, **chosen), ours.pdist(x[:90], metric, **chosen)
+        for one, other in zip(got, expected, strict=True):
+            np.testing.assert_allclose(one, other, atol=2e-8)
+
+
+def test_float32_stays_where_asked(metric):
+    x = np.abs(np.random.default_rng(0).standard_normal((50, 5))).astype(np.float32)
+    kept = ours.cdist(x, x[:7], metric, keep_float32=True)
+    assert kept.dtype == np.float32 and ours.cdist(x, x[:7], metric).dtype == np.float64
+    assert ours.pdist(x, metric, keep_float32=True).dtype == np.float32
+    assert ours.cdist(x, x.astype(float), metric, keep_float32=True).dtype == np.float64
+    expected = theirs.scipy.spatial.distance.cdist(x, x[:7], metric)
+    np.testing.assert_allclose(kept, expected, rtol=1e-5, atol=3e-4)
+
+
+def test_rows_without_a_distance():
+    scipy = theirs.scipy.spatial.distance
+    x = np.array([[0, 0, 0], [1, 2, 3.0], [5, 5, 5], [-1, 2, -3], [2, 4, 6], [np.nan, 1, 2]])
+    for metric in METRICS:
+        if metric == "seuclidean":
+            continue
+        rows = x[:-1] if metric == "jensenshannon" else x  # where SciPy's NaN is not told
+        expected, got = scipy.cdist(rows, rows, metric), ours.cdist(rows, rows, metric)
+        if metric == "chebyshev":
+            expected[-1] = expected[:, -1] = np.nan  # SciPy's largest forgets a NaN
+        np.testing.assert_allclose(got, expected, atol=1e-7, err_msg=metric)
+
+
+def test_what_scipy_refuses():
+    x = np.ones((3, 2))
+    for metric, options in (
+        ("minkowski", {"w": [1, -1]}),
+        ("canberra", {"w": [1, 1, 1]}),
+        ("seuclidean", {"V": np.ones(3)}),
+        ("seuclidean", {"V": np.ones((1, 2))}),
+    ):
+        with pytest.raises(ValueError):
+            ours.cdist(x, x, metric, **options)
+    with pytest.raises(TypeError):
+        ours.cdist(x, x, "jensenshannon", w=np.ones(2))
 
 
 def test_bad_arguments_are_scipys():

@@ -1,18 +1,23 @@
 """pairwise_distances and pairwise_kernels of sklearn.metrics.
 
 Computed by libgram: the metrics cityblock, manhattan, l1, euclidean, l2, sqeuclidean, chebyshev,
-minkowski and hamming, and the kernels linear, poly, polynomial, rbf, laplacian, sigmoid and
-cosine, of dense real numbers.  Everything else goes to scikit-learn: sparse matrices, callables,
-precomputed ones, further arguments.  The precision is scikit-learn's: float32 stays float32 in
-kernels (but laplacian) and in Euclidean distances, other distances are float64.
+minkowski, seuclidean, cosine, correlation, canberra, braycurtis, hamming, jaccard, haversine and
+nan_euclidean, and the kernels linear, poly, polynomial, rbf, laplacian, sigmoid,
+cosine, chi2 and additive_chi2, of dense real numbers.  Everything else goes to scikit-learn:
+sparse matrices, callables, precomputed ones, further arguments.  The precision is scikit-learn's:
+float32 stays float32 in kernels (but laplacian) and in Euclidean, cosine and nan_euclidean
+distances, other distances are float64.  keep_float32=True keeps float32 in all distances.
 
 >>> from gram.compat.sklearn import pairwise_kernels
 >>> pairwise_kernels([[0.0], [1.0]], metric="laplacian", gamma=2.0).round(3).tolist()
 [[1.0, 0.135], [0.135, 1.0]]
 """
 
+import warnings
+
 import numpy as np
 from sklearn import metrics as _sklearn
+from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics.pairwise import check_pairwise_arrays
 
 import gram
@@ -30,12 +35,34 @@ _DISTANCES = {
     "chebyshev": "chebyshev",
     "minkowski": "minkowski",
     "hamming": "hamming",
+    "seuclidean": "seuclidean",
+    "correlation": "correlation",
+    "canberra": "canberra",
+    "braycurtis": "braycurtis",
+    "jaccard": "jaccard",
 }
-_KERNELS = {"linear", "poly", "polynomial", "rbf", "laplacian", "sigmoid", "cosine"}
+# Metrics of scikit-learn's own, by the names of gram.cdist.
+_OWN = {"cosine": "cosine", "haversine": "haversine", "nan_euclidean": "nan-euclidean"}
+# The options of metrics that are SciPy's; the others have none.
+_OPTIONS = {
+    "minkowski": {"p", "w"},
+    "seuclidean": {"V"},
+    "correlation": {"w"},
+    "canberra": {"w"},
+    "braycurtis": {"w"},
+    "hamming": {"w"},
+    "chebyshev": {"w"},
+    "sqeuclidean": {"w"},
+}
+_KERNELS = {"linear", "poly", "polynomial", "rbf", "laplacian", "sigmoid", "cosine"} | {
+    "chi2",
+    "additive_chi2",
+}
 _TAKES = {
     "poly": {"degree", "gamma", "coef0"},
     "polynomial": {"degree", "gamma", "coef0"},
     "rbf": {"gamma"},
+    "chi2": {"gamma"},
     "laplacian": {"gamma"},
     "sigmoid": {"gamma", "coef0"},
 }
@@ -45,8 +72,59 @@ def _dense(*arrays):
     return not any(hasattr(a, "tocsr") for a in arrays)
 
 
+def _own_distances(metric, X, Y, ensure_all_finite, keep_float32):
+    """The metrics that scikit-learn has itself."""
+    finite = "allow-nan" if metric == "nan_euclidean" else ensure_all_finite
+    keeps = metric != "haversine" or keep_float32
+    x, y = check_pairwise_arrays(
+        X, Y, dtype=None if keeps else np.float64, ensure_all_finite=finite
+    )
+    if metric == "haversine" and x.shape[1] != 2:
+        raise ValueError("Haversine distance only valid in 2 dimensions")
+    same = y is x
+    out = gram.cdist(x, None if same else y, metric=_OWN[metric])
+    if metric == "cosine":  # a row of zeros is as far from all others as an orthogonal one
+        out[~x.any(axis=1)] = 1
+        out[:, ~y.any(axis=1)] = 1
+        if same:
+            np.fill_diagonal(out, 0)
+    return out
+
+
+def _scipys_distances(metric, X, Y, ensure_all_finite, keep_float32, options):
+    """The metrics that scikit-learn takes from SciPy, or computes in float64 as SciPy does."""
+    dtype = np.float64
+    if metric == "jaccard":
+        dtype = bool
+        if any(getattr(a, "dtype", None) != bool for a in (X, Y) if a is not None):
+            warnings.warn(
+                "Data was converted to boolean for metric jaccard",
+                DataConversionWarning,
+                stacklevel=3,
+            )
+    elif keep_float32:
+        dtype = None
+    x, y = check_pairwise_arrays(X, Y, dtype=dtype, ensure_all_finite=ensure_all_finite)
+    if metric == "seuclidean" and options.get("V") is None:
+        if y is not x:
+            raise ValueError(
+                "The 'V' parameter is required for the seuclidean metric when Y is passed."
+            )
+        options = {"V": np.var(x, axis=0, ddof=1)}
+    if y is x:
+        return _scipy._square(x, _DISTANCES[metric], keep_float32, options)
+    return _scipy.cdist(x, y, _DISTANCES[metric], keep_float32=keep_float32, **options)
+
+
 def pairwise_distances(
-    X, Y=None, metric="euclidean", *, n_jobs=None, ensure_all_finite=True, **kwds
+    X,
+    Y=None,
+    metric="euclidean",
+    *,
+    n_jobs=None,
+    ensure_all_finite=True,
+    keep_float32=False,
+    **kwds,
 ):
     """sklearn.metrics.pairwise_distances.  libgram has threads of its own: n_jobs is not needed.
 
@@ -56,16 +134,27 @@ def pairwise_distances(
     >>> pairwise_distances([[0.0, 0.0]], [[3.0, 4.0]], metric="manhattan").tolist()
     [[7.0]]
     """
-    ours = isinstance(metric, str) and metric in _DISTANCES and _dense(X, Y)
-    if not ours or set(kwds) - ({"p"} if metric == "minkowski" else set()):
+    ours = isinstance(metric, str) and metric in _DISTANCES.keys() | _OWN.keys() and _dense(X, Y)
+    if not ours or set(kwds) - _OPTIONS.get(metric, set()):
         return _sklearn.pairwise_distances(
             X, Y, metric, n_jobs=n_jobs, ensure_all_finite=ensure_all_finite, **kwds
         )
-    dtype = None if metric in ("euclidean", "l2") else np.float64
-    x, y = check_pairwise_arrays(X, Y, dtype=dtype, ensure_all_finite=ensure_all_finite)
-    if dtype is None:
+    if metric in _OWN:
+        return _own_distances(metric, X, Y, ensure_all_finite, keep_float32)
+    if metric in ("euclidean", "l2"):
+        x, y = check_pairwise_arrays(X, Y, ensure_all_finite=ensure_all_finite)
         return gram.cdist(x, None if y is x else y)
-    return _scipy.cdist(x, y, _DISTANCES[metric], **kwds)
+    return _scipys_distances(metric, X, Y, ensure_all_finite, keep_float32, kwds)
+
+
+def _chi2(x, y, same, gamma):
+    """-sum (x - y)^2 / (x + y), or exp(gamma times that)."""
+    for name, a in (("X", x), ("Y", y)):
+        if (a < 0).any() and not (same and name == "Y"):
+            raise ValueError(f"{name} contains negative values.")
+    out = gram.cdist(x, None if same else y, metric="chi2")
+    out *= -1 if gamma is None else -gamma
+    return out if gamma is None else np.exp(out, out=out)
 
 
 def pairwise_kernels(X, Y=None, metric="linear", *, filter_params=False, n_jobs=None, **kwds):
@@ -86,6 +175,8 @@ def pairwise_kernels(X, Y=None, metric="linear", *, filter_params=False, n_jobs=
             X, Y, metric, filter_params=filter_params, n_jobs=n_jobs, **kwds
         )
     x, y = check_pairwise_arrays(X, Y, dtype=np.float64 if metric == "laplacian" else None)
+    if metric.endswith("chi2"):
+        return _chi2(x, y, y is x, kwds.get("gamma", 1.0) if metric == "chi2" else None)
     gamma = kwds.get("gamma")
     gamma = 1.0 / x.shape[1] if gamma is None else gamma
     if metric == "laplacian":
