@@ -298,7 +298,8 @@ bool cuda_kernel_fused(const gram_context *g, const struct gram_kernel_matmul_op
 {
     struct fused f;
 
-    if (g->matmul_form == GRAM_MATMUL_PANELS || !plan_fused(g, op, &f))
+    if (g->matmul_form == GRAM_MATMUL_PANELS || gram_metric_given(&op->kernel.metric) ||
+        !plan_fused(g, op, &f))
         return false;
     return g->matmul_form == GRAM_MATMUL_FUSED || costs_less(&f);
 }
