@@ -21,6 +21,17 @@ def cdist(q):
     return lambda: distances(q.x, y, metric, **power) * times
 
 
+def metric(q):
+    options = {}
+    if q.metric == "weighted euclidean":
+        return lambda: distances(q.x, q.y, "euclidean", w=q.weights)
+    if q.metric in ("chi2", "haversine", "nan-euclidean"):
+        raise NotOffered(q.metric)
+    if q.metric == "seuclidean":
+        options["V"] = q.weights
+    return lambda: distances(q.x, q.y, q.metric, **options)
+
+
 def pdist(q):
     return lambda: condensed(q.x, METRICS[q.p])
 
@@ -89,6 +100,7 @@ def nearest(q):
 CALLS = {
     "cdist": cdist,
     "nearest": nearest,
+    "metric": metric,
     "pdist": pdist,
     "median_distance": median,
     "solve": solve,

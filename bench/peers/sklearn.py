@@ -5,7 +5,13 @@ from core.place import NotOffered
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import pairwise_distances, pairwise_kernels
-from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
+from sklearn.metrics.pairwise import (
+    additive_chi2_kernel,
+    haversine_distances,
+    laplacian_kernel,
+    nan_euclidean_distances,
+    rbf_kernel,
+)
 from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -23,6 +29,15 @@ def cdist(q):
     power = {"p": q.p} if metric == "minkowski" else {}
     jobs = q.place.threads
     return lambda: pairwise_distances(q.x, y, metric=metric, n_jobs=jobs, **power)
+
+
+def metric(q):
+    own = {"haversine": haversine_distances, "nan-euclidean": nan_euclidean_distances}
+    if q.metric == "chi2":
+        return lambda: -additive_chi2_kernel(q.x, q.y)
+    if q.metric not in own:
+        raise NotOffered(q.metric)
+    return lambda: own[q.metric](q.x, q.y)
 
 
 def kernel(q):
@@ -77,6 +92,7 @@ def nearest(q):
 
 CALLS = {
     "cdist": cdist,
+    "metric": metric,
     "kernel": kernel,
     "nearest": nearest,
     "ridge": ridge,

@@ -81,6 +81,59 @@ class Cdist(Pairs):
         return ("cdist", q.m, q.n, q.k, f"p={q.p:g}", *["symmetric=1"] * (q.y is None))
 
 
+# Metrics in a peer's words, and their formulas in float64 for a row and all rows.
+METRICS = {
+    "weighted euclidean": ({"p": 2}, lambda x, y, w: np.sqrt((w * (x - y) ** 2).sum(1))),
+    "seuclidean": ({}, lambda x, y, w: np.sqrt(((x - y) ** 2 / w).sum(1))),
+    "cosine": ({}, lambda x, y, w: 1 - y @ x / np.sqrt((x @ x) * (y * y).sum(1))),
+    "correlation": ({}, lambda x, y, w: 1 - np.corrcoef(x, y)[0, 1:]),
+    "canberra": ({}, lambda x, y, w: (abs(x - y) / (abs(x) + abs(y))).sum(1)),
+    "braycurtis": ({}, lambda x, y, w: abs(x - y).sum(1) / abs(x + y).sum(1)),
+    "hamming": ({}, lambda x, y, w: (x != y).mean(1)),
+    "jaccard": ({}, lambda x, y, w: ((x != 0) != (y != 0)).sum(1) / ((x != 0) | (y != 0)).sum(1)),
+    "jensenshannon": ({}, lambda x, y, w: _jensen_shannon(x / x.sum(), y / y.sum(1)[:, None])),
+    "chi2": ({}, lambda x, y, w: ((x - y) ** 2 / (x + y)).sum(1)),
+    "nan-euclidean": ({}, lambda x, y, w: np.sqrt(np.nanmean((x - y) ** 2, axis=1) * x.size)),
+    "haversine": ({}, lambda x, y, w: 2 * np.arcsin(np.sqrt(
+        np.sin((x[0] - y[:, 0]) / 2) ** 2
+        + np.cos(x[0]) * np.cos(y[:, 0]) * np.sin((x[1] - y[:, 1]) / 2) ** 2))),
+}  # fmt: skip
+
+
+def _jensen_shannon(x, y):
+    m = (x + y) / 2
+    return np.sqrt(((x * np.log(x / m)).sum(1) + (y * np.log(y / m)).sum(1)) / 2)
+
+
+class Metric(Pairs):
+    """Distances that are no p-norm, of positive numbers."""
+
+    name, covers, limits = "metric", (), {"float32": 1e-4, "float64": 1e-7}
+
+    def make(self, place, m, k, metric, dtype="float64"):
+        x, y = (abs(host(place.normal(m, k, dtype=dtype))) + 0.01 for _ in range(2))
+        if metric in ("hamming", "jaccard"):
+            x, y = x > 0.7, y > 0.7
+        if metric == "nan-euclidean":
+            x[::3, 1], y[::4, 2] = np.nan, np.nan
+        x, y = (place.array(t, dtype) for t in (x, y))
+        weights = place.array(np.linspace(0.5, 2, k), "float64")
+        return Problem(x=x, y=y, weights=weights, out=place.empty(m, m, dtype=dtype))
+
+    def ours(self, q):
+        options = dict(METRICS[q.metric][0])
+        if q.metric != "weighted euclidean":
+            options["metric"] = q.metric
+        if q.metric in ("weighted euclidean", "seuclidean"):
+            options["weights"] = q.weights
+        return lambda: gram.cdist(q.x, q.y, out=q.out, **options)
+
+    def error(self, q, got):
+        rows, x, y = of_points(q)
+        formula, w = METRICS[q.metric][1], host(q.weights)
+        return relative(got[rows], np.stack([formula(row, y, w) for row in x]))
+
+
 class Pdist(Pairs):
     """Condensed distances of SciPy's users."""
 
@@ -344,6 +397,9 @@ def cdist_rows():
     for p in (2, 1, 1.5, 3, np.inf, 0):
         cpu, cuda = ({"m": m, "n": m, "k": 64, "p": p} for m in (3000, 6000))
         yield Row(f"cdist of 64 features, p = {label(p)}", CDIST, cpu, cuda)
+    for metric in METRICS:
+        given = {"m": 2000, "k": 2 if metric == "haversine" else 64, "metric": metric}
+        yield Row(f"metric {metric}, 2000 rows", Metric(), given, given)
     yield Row("pdist 3000 x 64 float64, p = 1", Pdist(), {"m": 3000, "k": 64, "p": 1})
     yield both("median_distance 2000 x 64", Median(), n=2000, k=64)
 

@@ -172,7 +172,7 @@ static inline vec FN(asin_of_root)(vec h)
 {
     const vec one = (vec){0} + 1, half = one * (real)0.5;
     const vec z = FN(if_less)(half, h, FN(if_less)(h, one, one - h, one - one), h);
-    const vec angle = v_sqrt(z) * SERIES(z, FN(asin_series));
+    const vec angle = v_sqrt(z) * SERIES(z, FN(arc_series));
 
     return FN(if_less)(half, h, (real)0x1.921fb54442d18p+0 - angle, angle);
 }

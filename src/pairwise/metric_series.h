@@ -19,12 +19,12 @@ static const double entropy_series_f64[] = {
     -0x1.19bbb6ee0423cp-7, 0x1.d03b8197d9754p-7};
 
 /* asin(sqrt(z)) / sqrt(z) for z <= 1/2; error 3e-09. */
-static const float asin_series_f32[] = {1.00000000162f,   0.166666142378f, 0.0750275731635f,
-                                        0.0440916167337f, 0.035814239284f, -0.00702057915229f,
-                                        0.107400021302f,  -0.13591627124f, 0.123913494905f};
+static const float arc_series_f32[] = {1.00000000162f,   0.166666142378f, 0.0750275731635f,
+                                       0.0440916167337f, 0.035814239284f, -0.00702057915229f,
+                                       0.107400021302f,  -0.13591627124f, 0.123913494905f};
 
 /* The same; error 5e-19. */
-static const double asin_series_f64[] = {
+static const double arc_series_f64[] = {
     0x1.0000000000000p+0, 0x1.5555555555543p-3,  0x1.3333333335dfcp-4, 0x1.6db6db6b4ab56p-5,
     0x1.f1c71d9a9fbdfp-6, 0x1.6e8b7786b4a18p-6,  0x1.1c52fd40999cdp-6, 0x1.c905a28e8c2c3p-7,
     0x1.81f121ad68a57p-7, 0x1.f0e1059b81cf8p-8,  0x1.90e68713ae221p-6, -0x1.5a71d0e599b93p-4,

@@ -80,7 +80,11 @@ static void describe(const struct variant_problem *row, struct gram_cdist_op *op
         .alpha.value = 1.1,
         .gamma.value = 1,
         .degree.value = 2.5,
+        .metric.kind = row->metric,
+        .condensed = row->condensed,
     };
+    if (row->weighted)
+        op->metric.weights.data = (char *)&number;
     if (row->tensors)
         op->bandwidth.tensor = (struct gram_view){.data = (char *)&number, .dtype = GRAM_F64};
 }

@@ -30,6 +30,8 @@ static const struct variant_problem {
     int64_t rows;       /* 0: 9999 */
     int layout;         /* 0: aligned rows; 1: rows; 2: columns */
     bool root, tensors; /* tensors: the bandwidth is one */
+    gram_distance_kind metric;
+    bool weighted, condensed; /* weighted: the terms of a metric have weights */
 } problems[] = {
   /* clang-format off */
     {.where = SOME, .p = 0},
@@ -72,6 +74,24 @@ static const struct variant_problem {
     {.where = CLASS, .p = 2, .function = GRAM_GAUSSIAN, .tensors = true},
     {.where = CLASS, .p = 1.3, .dtype = GRAM_F64, .function = GRAM_EXPONENTIAL_POWER, .tensors = true, .output = GRAM_WEIGHT},
     {.where = SOME, .dtype = GRAM_F64, .inner = GRAM_DOT, .function = GRAM_COSINE},
+    {.where = CLASS, .p = 1, .metric = GRAM_DISTANCE_CANBERRA},
+    {.where = SOME, .p = 1, .metric = GRAM_DISTANCE_CANBERRA, .weighted = true, .layout = 2},
+    {.where = SOME, .p = 1, .metric = GRAM_DISTANCE_CANBERRA, .dtype = GRAM_F64},
+    {.where = SOME, .p = 1, .metric = GRAM_DISTANCE_BRAYCURTIS},
+    {.where = CLASS, .p = 1, .metric = GRAM_DISTANCE_BRAYCURTIS, .dtype = GRAM_F64},
+    {.where = SOME, .p = 1, .metric = GRAM_DISTANCE_HAMMING, .dtype = GRAM_F16},
+    {.where = SOME, .p = 1, .metric = GRAM_DISTANCE_JACCARD, .weighted = true},
+    {.where = CLASS, .p = 1, .metric = GRAM_DISTANCE_JENSENSHANNON},
+    {.where = SOME, .p = 1, .metric = GRAM_DISTANCE_JENSENSHANNON, .dtype = GRAM_F64},
+    {.where = SOME, .p = 1, .metric = GRAM_DISTANCE_KULLBACK_LEIBLER},
+    {.where = SOME, .p = 1, .metric = GRAM_DISTANCE_KULLBACK_LEIBLER, .dtype = GRAM_F64},
+    {.where = SOME, .p = 1, .metric = GRAM_DISTANCE_CHI2, .function = GRAM_LAPLACE},
+    {.where = SOME, .p = 1, .metric = GRAM_DISTANCE_HAVERSINE},
+    {.where = SOME, .p = 1, .metric = GRAM_DISTANCE_HAVERSINE, .dtype = GRAM_F64},
+    {.where = SOME, .p = 1, .metric = GRAM_DISTANCE_NAN_EUCLIDEAN, .weighted = true},
+    {.where = CLASS, .p = 2, .metric = GRAM_DISTANCE_COSINE},
+    {.where = SOME, .p = 2, .metric = GRAM_DISTANCE_HELLINGER, .dtype = GRAM_F64},
+    {.where = SOME, .p = 1.3, .root = true, .condensed = true},
   /* clang-format on */
 };
 
@@ -132,6 +152,11 @@ static const struct variant_kernel {
     [] =
         {
   /* clang-format off */
+    {CLASS, "metric_rows.cu", "metric_rows", "-DREAL=float -DSTORED=0 -DCHANGE=5", NULL},
+    {SOME, "metric_rows.cu", "metric_rows", "-DREAL=double -DSTORED=0 -DCHANGE=4", NULL},
+    {SOME, "metric_rows.cu", "metric_rows", "-DREAL=float -DSTORED=3 -DCHANGE=6", NULL},
+    {SOME, "metric_rows.cu", "metric_rows", "-DREAL=double -DSTORED=0 -DCHANGE=1", NULL},
+    {SOME, "metric_rows.cu", "metric_rows", "-DREAL=float -DSTORED=4 -DCHANGE=8", NULL},
     {SOME, "cdist_reduce.cu", "cdist_reduce", "-DREAL=float -DIS_DOUBLE=0 -DSTORED=0 -DTM=2 -DSTEP=5 -DWHOLE=1 -DFRACTION=1 -DX_LOAD=2 -DY_LOAD=2 -DFUNCTION=3 -DOUTPUT=1 -DBASE=3 -DSLOPE=3 -DHYPERS=0 -DLISTED=0", NULL},
     {CLASS, "cdist_reduce.cu", "cdist_reduce", "-DREAL=double -DIS_DOUBLE=1 -DSTORED=0 -DTM=2 -DSTEP=8 -DWHOLE=0 -DFRACTION=0 -DX_LOAD=2 -DY_LOAD=2 -DFUNCTION=6 -DOUTPUT=1 -DBASE=3 -DSLOPE=3 -DHYPERS=0 -DLISTED=0", NULL},
     {CLASS, "kron_matmul.cu", "kron_matmul", "-DREAL=float -DWHOLE=0 -DX_KIND=0 -DY_KIND=0 -DF_KIND=0 -DP_OF=8,8,8 -DQ_OF=8,8,8 -DORDER=2,1,0 -DTB=1 -DTA=16 -DTHREADS=64 -DIN_PLACE=1 -DPADDED=1 -DX_LOAD=4 -DY_LOAD=4", NULL},
