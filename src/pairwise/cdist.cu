@@ -343,7 +343,8 @@ static __device__ void compute(const struct pair_params *a, const struct tile *t
         const long long first = (long long)panel * BK;
         sum_terms(acc, second, ptx_shared_address(panels + now + row_of(thread) * LD),
                   ptx_shared_address(panels + now + BM * LD + col_of(thread) * LD),
-                  weights + first, first, a->depth - first < BK ? (int)(a->depth - first) : BK);
+                  WEIGHTED ? weights + first : weights, first,
+                  a->depth - first < BK ? (int)(a->depth - first) : BK);
 #else
         sum_panel(acc,
                   ptx_shared_address(panels + now + row_of(thread) * (PACKED ? LANES : LD)),

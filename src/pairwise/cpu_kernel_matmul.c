@@ -165,7 +165,7 @@ static void describe(gram_context *g, const struct gram_kernel_matmul_op *op, st
 /* True if the work is done here. */
 static bool fits(const struct fused_job *job)
 {
-    return job->op->kernel.function != GRAM_COSINE && !job->plan.expand &&
+    return job->op->kernel.function != GRAM_COSINE && !job->plan.expand && !job->plan.metric &&
            job->depth * job->plan.element * LEAST_EDGE <= 2 * PANEL_BYTES;
 }
 
