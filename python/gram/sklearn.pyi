@@ -4,6 +4,7 @@ from typing import Any, Literal, Self
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
     MultiOutputMixin,
     RegressorMixin,
     TransformerMixin,
@@ -53,7 +54,7 @@ class KernelTransformer(TransformerMixin, _Kernel):
     def transform(self, X: Any) -> Array: ...
     def get_feature_names_out(self, input_features: Any = None) -> Array: ...
 
-class KNeighborsTransformer(TransformerMixin, BaseEstimator):
+class KNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     X_fit_: Array
     n_samples_fit_: int
     def __init__(
