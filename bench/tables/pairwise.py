@@ -110,15 +110,16 @@ class Metric(Pairs):
 
     name, covers, limits = "metric", (), {"float32": 1e-4, "float64": 1e-7}
 
-    def make(self, place, m, k, metric, dtype="float64"):
-        x, y = (abs(host(place.normal(m, k, dtype=dtype))) + 0.01 for _ in range(2))
+    def make(self, place, m, n, k, metric, dtype="float64"):
+        k = 2 if metric == "haversine" else k
+        x, y = (abs(host(place.normal(rows, k, dtype=dtype))) + 0.01 for rows in (m, n))
         if metric in ("hamming", "jaccard"):
             x, y = x > 0.7, y > 0.7
         if metric == "nan-euclidean":
             x[::3, 1], y[::4, 2] = np.nan, np.nan
         x, y = (place.array(t, dtype) for t in (x, y))
         weights = place.array(np.linspace(0.5, 2, k), "float64")
-        return Problem(x=x, y=y, weights=weights, out=place.empty(m, m, dtype=dtype))
+        return Problem(x=x, y=y, weights=weights, out=place.empty(m, n, dtype=dtype))
 
     def ours(self, q):
         options = dict(METRICS[q.metric][0])
@@ -398,7 +399,7 @@ def cdist_rows():
         cpu, cuda = ({"m": m, "n": m, "k": 64, "p": p} for m in (3000, 6000))
         yield Row(f"cdist of 64 features, p = {label(p)}", CDIST, cpu, cuda)
     for metric in METRICS:
-        given = {"m": 2000, "k": 2 if metric == "haversine" else 64, "metric": metric}
+        given = {"m": 2000, "n": 2000, "k": 2 if metric == "haversine" else 64, "metric": metric}
         yield Row(f"metric {metric}, 2000 rows", Metric(), given, given)
     yield Row("pdist 3000 x 64 float64, p = 1", Pdist(), {"m": 3000, "k": 64, "p": 1})
     yield both("median_distance 2000 x 64", Median(), n=2000, k=64)
