@@ -175,6 +175,11 @@ static void name_problem(struct job *job, const struct variant_problem *row)
                                                           : "",
              row->p, (int)row->dtype, (int)row->inner, (int)row->function, (int)row->output,
              (long long)row->rows, row->layout, row->root, row->tensors);
+    if (row->metric != GRAM_DISTANCE_MINKOWSKI || row->condensed) {
+        const size_t at = strlen(job->name);
+        snprintf(job->name + at, sizeof job->name - at, " metric=%d weighted=%d condensed=%d",
+                 (int)row->metric, row->weighted, row->condensed);
+    }
 }
 
 static void list_packed(struct list *list, const struct variant_problem *row,
