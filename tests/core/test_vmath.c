@@ -233,7 +233,15 @@ static void powers_accumulate(struct harness *h)
                 &gram_cpu_kernels_of(h->g)->cdist[formats[f].dtype];
             _Alignas(64) double x[2 * WIDEST], y[2 * WIDEST], c[WIDEST * WIDEST];
             struct gram_power power;
-            struct gram_tile tile = {2, x, y, c, kernels->nr, true, &power};
+            struct gram_tile tile = {
+                .depth = 2,
+                .x = x,
+                .y = y,
+                .c = c,
+                .ldc = kernels->nr,
+                .accumulate = true,
+                .power = &power,
+            };
 
             gram_power_prepare(&power, formats[f].dtype, 1.25, 0);
             for (int i = 0; i < 2 * kernels->mr; i++)

@@ -9,6 +9,7 @@ def cdist(
     metric: str | Callable[..., float] = "euclidean",
     *,
     out: Array | None = None,
+    keep_float32: bool = False,
     **kwargs: Any,
 ) -> Array: ...
 def pdist(
@@ -16,5 +17,6 @@ def pdist(
     metric: str | Callable[..., float] = "euclidean",
     *,
     out: Array | None = None,
+    keep_float32: bool = False,
     **kwargs: Any,
 ) -> Array: ...

@@ -10,6 +10,7 @@ def pairwise_distances(
     *,
     n_jobs: int | None = None,
     ensure_all_finite: bool | Literal["allow-nan"] = True,
+    keep_float32: bool = False,
     **kwds: Any,
 ) -> Array: ...
 def pairwise_kernels(
