@@ -227,6 +227,17 @@ static const struct row rows[] = {
      .why = "blocks, an odd number of them, a row more than they hold"},
     {LAPLACE2, .m = 1, .n = 4000, .k = 2, .r = 1, .dtype = GRAM_F32, .why = "one row of K"},
     {LAPLACE2, .m = 4000, .n = 1, .k = 2, .r = 17, .dtype = GRAM_F32, .why = "one column of K"},
+    /* Elements that serve their mirror images: blocks of 512 rows, or 256. */
+    {GAUSSIAN, .m = 1536, .k = 3, .r = 1, .dtype = GRAM_F32, .same = true,
+     .why = "y is x, blocks that are filled"},
+    {LAPLACE, .m = 1025, .k = 3, .r = 5, .dtype = GRAM_F32, .x_batch = 2, .same = true,
+     .per_item = true, .accumulate = true, .v_layout = COLUMN_MAJOR, .why = "y is x, a batch"},
+    {LPQ, .m = 1100, .k = 2, .r = 3, .dtype = GRAM_F32, .same = true, .row_offset = 600,
+     .out_layout = EVERY_SECOND, .why = "y is x, p = 1.3, the diagonal elsewhere"},
+    {COSINE, .m = 600, .k = 4, .r = 11, .dtype = GRAM_F64, .same = true,
+     .why = "y is x, 11 columns"},
+    {GAUSSIAN, .m = 1100, .k = 3, .r = 1, .dtype = GRAM_F16, .same = true, .nan = true,
+     .why = "y is x, and a NaN"},
 };
 /* clang-format on */
 

@@ -93,7 +93,7 @@ static const char *const environment[][2] = {
     {  "GRAM_NUM_THREADS","the number of threads, if --threads is not given"                          },
     {      "GRAM_CPU_ISA",        "the instruction set: base, avx2 or avx512 (default: the best)"},
     {   "GRAM_CDIST_FORM",            "the formula for distances with p = 2: direct or expansion"},
-    {"GRAM_KERNEL_MATMUL",             "how a GPU multiplies by a kernel matrix: panels or fused"},
+    {"GRAM_KERNEL_MATMUL",     "how a GPU multiplies by a kernel matrix: panels, fused or blocks"},
     {          "GRAM_LOG", "debug: the library logs its work to standard error; off: it does not"},
     {    "GRAM_CACHE_DIR",       "the folder of compiled kernels and of the results of gram tune"},
     {    "GRAM_CACHE_MIB",              "the most code that is kept there, in MiB (default: 256)"},

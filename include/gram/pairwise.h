@@ -363,8 +363,9 @@ typedef struct gram_kernel_matmul_options {
  *
  * CUDA: the call only enqueues work, and gives the same bits in every run.  Where x and y have at
  * most 43 columns and p is a number, elements of K stay in registers and are multiplied there, if
- * that costs less.  Each of them is computed then, whether or not y is x.  Scratch holds sums over
- * parts of y: about 64 MiB, or what 512 rows of x need if that is more.  Other problems go by
+ * that costs less.  Where y is x, an element serves its mirror image too, unless v has so many
+ * columns that the sums for it would cost more than the element.  Scratch holds sums over parts of
+ * x and y: at most 256 MiB, or what 512 rows of x need if that is more.  Other problems go by
  * panels of K, which cuBLAS multiplies.  Scratch holds a panel, and v and out by columns; sizes are
  * at most 2^31 - 1, and out is unchanged if the call is cancelled.
  */

@@ -166,6 +166,7 @@ enum gram_matmul_form {
     GRAM_MATMUL_AUTO,   /* whichever is faster by the count */
     GRAM_MATMUL_PANELS, /* panels of the matrix in memory */
     GRAM_MATMUL_FUSED,  /* elements in registers, where they can be */
+    GRAM_MATMUL_BLOCKS, /* the same, with one block of rows in each round of scratch */
 };
 
 enum {

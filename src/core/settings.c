@@ -77,9 +77,11 @@ static gram_status apply_matmul(gram_context *g, const char *text)
         g->matmul_form = GRAM_MATMUL_PANELS;
     else if (strcmp(text, "fused") == 0)
         g->matmul_form = GRAM_MATMUL_FUSED;
+    else if (strcmp(text, "blocks") == 0)
+        g->matmul_form = GRAM_MATMUL_BLOCKS;
     else
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "GRAM_KERNEL_MATMUL is \"%s\", expected panels or fused", text);
+                         "GRAM_KERNEL_MATMUL is \"%s\", expected panels, fused or blocks", text);
     return GRAM_OK;
 }
 

@@ -3,8 +3,10 @@
  *
  * kernel_matmul.cu computes elements and multiplies them; kernel_matmul_sum.cu adds the slices of y
  * that it sums apart.  How y is cut depends on the sizes of the problem alone, so that results do
- * not depend on the device.  The sums of slices lie in scratch: items go together, or the rows of a
- * large one one after the other, in rounds of as many as it has room for.
+ * not depend on the device.  Where y is x, elements serve their mirror images too, unless v has so
+ * many columns that adding these up costs more than elements.  The sums of slices, and of mirror
+ * images, lie in scratch: items go together, or the rows of a large one one after the other, in
+ * rounds of as many as it has room for.
  *
  * What does not fit the registers, or costs more than panels of the matrix and cuBLAS do, is left
  * to cuda_kernel_matmul.c.
@@ -18,14 +20,21 @@
 
 enum {
     SUM_THREADS = 256,
-    MOST_ROWS = 4,        /* of x a thread, so that reads of shared memory take less time than
+    MOST_ROWS = 4,         /* of x a thread, so that reads of shared memory take less time than
                              arithmetic; half of them in f64, and where f needs registers too */
-    MOST_COLUMNS = 32,    /* of v a pass */
-    MOST_NUMBERS = 44,    /* coordinates and columns of v a point: 4 rows of them are registers */
-    TABLED_NUMBERS = 28,  /* the same in f64 beside a table of powers, for shared memory */
-    SLICE_POINTS = 2048,  /* of y at most: sums of f32 are no longer */
-    LEAST_SHARES = 4096,  /* blocks that slices are made for, of enough points */
-    ROUND_BYTES = 1 << 26 /* of sums */
+    MOST_COLUMNS = 32,     /* of v a pass */
+    MOST_NUMBERS = 44,     /* coordinates and columns of v a point: 4 rows of them are registers */
+    TABLED_NUMBERS = 28,   /* the same in f64 beside a table of powers, for shared memory */
+    SLICE_POINTS = 2048,   /* of y at most: sums of f32 are no longer */
+    LEAST_SHARES = 4096,   /* blocks that slices are made for, of enough points */
+    ROUND_BYTES = 1 << 26, /* of sums */
+    MIRROR_BYTES =
+        1 << 28,         /* of sums with those of mirror images: a block has n of them a column */
+    MIRROR_COLUMNS = 8,  /* of v a pass */
+    MIRROR_NUMBERS = 38, /* coordinates of a point, and twice the columns */
+    MIRROR_SHARED =
+        47104,     /* bytes of a block; every chip has 48 KiB for one, less some variables */
+    POWERS = 2056, /* numbers of pair_terms.cuh's table */
 };
 
 static const struct cuda_kernel kernel_matmul = {"kernel_matmul.cu", "kernel_matmul"},
@@ -36,9 +45,11 @@ struct fused {
     const struct gram_kernel_matmul_op *op;
     struct cuda_cdist_plan plan; /* of the kernel matrix */
     int rows, columns;           /* ROWS and COLUMNS */
+    bool mirrors;                /* MIRROR */
     int64_t groups, slices, slice_points;
     int64_t round_items, round_rows;
-    char *sums;
+    char *sums, *images; /* images: the sums of mirror images */
+    double *kept;        /* what rows of later rounds have got */
 };
 
 /* ---- The choice ------------------------------------------------------------------------------ */
@@ -55,6 +66,7 @@ enum {
     WIDE_COLUMN_SLOTS = 2,   /* of each further one */
     QUICK_SLOTS = 8,         /* e^-t of a power of the sum, perhaps times a polynomial */
     SLOW_SLOTS = 50,         /* any other function */
+    MIRROR_SLOTS = 4,        /* of a column: two products, and the sum of one over a warp */
     MOST_CODE = 4096         /* instructions of the steps of one point */
 };
 
@@ -111,18 +123,26 @@ static int columns_of(const struct cuda_cdist_options *o, int64_t depth, int64_t
     return taken;
 }
 
+/* Slots of an element. */
+static int64_t slots_of_element(const struct fused *f)
+{
+    const struct gram_cdist_op *op = &f->op->kernel;
+
+    return op->x.cols * slots_of_step(&f->plan.options) + (is_quick(op) ? QUICK_SLOTS : SLOW_SLOTS);
+}
+
 /* Slots of a pair in all passes, and those of panels. */
 static bool costs_less(const struct fused *f)
 {
     const struct gram_cdist_op *op = &f->op->kernel;
-    const int64_t element =
-        op->x.cols * slots_of_step(&f->plan.options) + (is_quick(op) ? QUICK_SLOTS : SLOW_SLOTS);
-    const int64_t more = f->op->out.cols - 1;
+    const int64_t element = slots_of_element(f), more = f->op->out.cols - 1;
+    const int64_t pass =
+        f->mirrors ? (element + MIRROR_SLOTS * f->columns) / 2 : element + f->columns;
     const int64_t panels = (gram_cdist_mirrors(op) ? element / 2 : element) + PANEL_SLOTS +
                            NARROW_COLUMN_SLOTS * gram_least(more, 15) +
                            WIDE_COLUMN_SLOTS * gram_most(more - 15, 0);
 
-    return f->groups * (element + f->columns) <= panels;
+    return f->groups * pass <= panels;
 }
 
 /* ---- The plan -------------------------------------------------------------------------------- */
@@ -137,6 +157,28 @@ static void plan_matrix(const gram_context *g, struct fused *f)
     cuda_cdist_plan(&op, device->processors, &f->plan);
 }
 
+/* True if registers and shared memory hold what mirror images need: points, the sums of four warps,
+ * and perhaps a table of powers. */
+static bool mirrors_fit(const struct fused *f)
+{
+    const int64_t depth = f->op->kernel.x.cols, size = f->plan.options.is_double ? 8 : 4;
+    const int64_t point = gram_round_up((depth + f->columns) * size, 16);
+    const int64_t table = f->plan.options.fraction ? POWERS * size : 0;
+
+    return depth + 2 * f->columns <= MIRROR_NUMBERS &&
+           MATMUL_POINTS * (point + 4 * f->columns * size) + table <= MIRROR_SHARED;
+}
+
+/* True if mirror images pay: a pass costs less than half of its elements more. */
+static bool mirrors_pay(const struct fused *f)
+{
+    const int64_t block = (int64_t)MATMUL_THREADS * f->rows;
+
+    return f->op->kernel.symmetric && f->op->out.rows >= 2 * block &&
+           f->columns <= MIRROR_COLUMNS && mirrors_fit(f) &&
+           slots_of_element(f) > (MIRROR_SLOTS - 2) * f->columns;
+}
+
 /* How rows, columns and points are shared among blocks. */
 static void plan_shares(struct fused *f)
 {
@@ -148,6 +190,7 @@ static void plan_shares(struct fused *f)
         f->rows /= 2;
     f->columns = columns_of(&f->plan.options, f->op->kernel.x.cols, f->op->out.cols);
     f->groups = gram_ceil_div(f->op->out.cols, f->columns);
+    f->mirrors = mirrors_pay(f);
     shares =
         gram_ceil_div(m, (int64_t)MATMUL_THREADS * f->rows) * f->groups * f->op->kernel.batch.count;
     wanted = gram_most(1, LEAST_SHARES / shares);
@@ -176,25 +219,48 @@ static bool plan_fused(const gram_context *g, const struct gram_kernel_matmul_op
     return true;
 }
 
-/* Bytes of the sums of one row of x. */
-static int64_t row_bytes(const struct fused *f)
+/* Rows of x that a block has. */
+static int64_t block_of(const struct fused *f)
 {
-    return f->slices * f->op->out.cols * (int64_t)gram_dtype_size(f->op->out.dtype);
+    return (int64_t)MATMUL_THREADS * f->rows;
 }
 
-/* Whole items, or blocks of rows of one, for about so many bytes. */
-static void plan_rounds(struct fused *f, int64_t bytes)
+/* Bytes of the sums of so many rows of x, and of their mirror images. */
+static int64_t slice_bytes(const struct fused *f, int64_t rows)
 {
-    const int64_t m = f->op->out.rows, block = (int64_t)MATMUL_THREADS * f->rows;
-    const int64_t rows = gram_most(1, bytes / row_bytes(f));
-
-    f->round_items = gram_least(gram_most(1, rows / m), f->op->kernel.batch.count);
-    f->round_rows = gram_least(m, gram_most(block, rows / block * block));
+    return rows * f->slices * f->op->out.cols * (int64_t)gram_dtype_size(f->op->out.dtype);
 }
 
-static size_t sum_bytes(const struct fused *f)
+static int64_t image_bytes(const struct fused *f, int64_t rows)
 {
-    return (size_t)(row_bytes(f) * f->round_rows * f->round_items);
+    const int64_t numbers = gram_ceil_div(rows, block_of(f)) * f->op->out.cols * f->op->v.rows;
+
+    return f->mirrors ? numbers * (int64_t)gram_dtype_size(f->op->out.dtype) : 0;
+}
+
+/* Whole items, or blocks of rows of one, for about as many bytes as a round has. */
+static void plan_rounds(const gram_context *g, struct fused *f)
+{
+    const int64_t m = f->op->out.rows, block = block_of(f);
+    const int64_t bytes = g->matmul_form == GRAM_MATMUL_BLOCKS ? 1
+                          : f->mirrors                         ? MIRROR_BYTES
+                                                               : ROUND_BYTES;
+    const int64_t blocks = bytes / (slice_bytes(f, block) + image_bytes(f, block));
+    const int64_t item_blocks = gram_ceil_div(m, block);
+
+    f->round_items = gram_least(gram_most(1, blocks / item_blocks), f->op->kernel.batch.count);
+    f->round_rows = gram_least(m, gram_most(1, blocks) * block);
+}
+
+/* Names the pieces of scratch. */
+static void take_sums(struct fused *f, struct gram_layout *layout)
+{
+    const bool waits = f->mirrors && f->round_rows < f->op->out.rows;
+    const int64_t numbers = waits ? f->op->out.rows * f->op->out.cols : 0;
+
+    gram_take(layout, &f->sums, (size_t)(slice_bytes(f, f->round_rows) * f->round_items));
+    gram_take(layout, &f->images, (size_t)(image_bytes(f, f->round_rows) * f->round_items));
+    gram_take(layout, &f->kept, (size_t)numbers * sizeof *f->kept);
 }
 
 /* ---- Launches -------------------------------------------------------------------------------- */
@@ -216,18 +282,19 @@ static void set_variant(const struct fused *f, struct cuda_variant *v)
                               {"FUNCTION", o->function}, {"OUTPUT", o->output}, {"BASE", o->base},
                               {"SLOPE", o->slope}, {"HYPERS", o->hypers},
                               {"DEPTH", f->op->kernel.x.cols}, {"ROWS", f->rows},
-                              {"COLUMNS", f->columns}));
+                              {"COLUMNS", f->columns}, {"MIRROR", f->mirrors}));
 }
 
 static gram_status launch(gram_context *g, const struct fused *f, const struct matmul_round *round)
 {
     const struct gram_expression *expression = f->plan.expression;
-    const int64_t blocks = gram_ceil_div(round->rows, (int64_t)MATMUL_THREADS * f->rows);
+    const int64_t blocks = gram_ceil_div(round->rows, block_of(f));
     const struct cuda_grid grid = {.blocks = blocks * f->slices * f->groups * round->items,
                                    .threads = MATMUL_THREADS};
     struct kernel_matmul_params params = {.round = *round,
                                           .v = cuda_device_view(&f->op->v),
                                           .sums = f->sums,
+                                          .mirrors = f->images,
                                           .columns = f->op->out.cols,
                                           .groups = f->groups,
                                           .slices = f->slices,
@@ -258,13 +325,18 @@ static gram_status launch_sum(gram_context *g, const struct fused *f,
         .v = cuda_device_view(&f->op->v),
         .out = cuda_device_view(&f->op->out),
         .sums = f->sums,
+        .mirrors = f->mirrors ? f->images : NULL,
+        .kept = f->kept,
+        .block = block_of(f),
+        .slice_points = f->slice_points,
+        .reach = f->mirrors ? f->op->out.rows - round->first_row : round->rows,
         .columns = f->op->out.cols,
         .slices = f->slices,
         .points = f->op->v.rows,
         .accumulate = f->op->accumulate,
         .diagonal = kernel->column_offset - kernel->row_offset,
     };
-    const int64_t elements = round->items * round->rows * f->op->out.cols;
+    const int64_t elements = round->items * params.reach * f->op->out.cols;
 
     if (kernel->output == GRAM_VALUE)
         params.regularization = cuda_device_number(&kernel->regularization);
@@ -306,22 +378,26 @@ bool cuda_kernel_fused(const gram_context *g, const struct gram_kernel_matmul_op
 
 size_t cuda_kernel_fused_bytes(const gram_context *g, const struct gram_kernel_matmul_op *op)
 {
+    struct gram_layout layout = {0};
     struct fused f;
 
     if (!plan_fused(g, op, &f))
         return 0;
-    plan_rounds(&f, ROUND_BYTES);
-    return sum_bytes(&f);
+    plan_rounds(g, &f);
+    take_sums(&f, &layout);
+    return gram_layout_bytes(&layout);
 }
 
 gram_status cuda_kernel_fused_in(gram_context *g, const struct gram_kernel_matmul_op *op,
                                  void *memory)
 {
+    struct gram_layout layout = {0};
     struct fused f;
 
     if (!plan_fused(g, op, &f))
         return GRAM_OK;
-    plan_rounds(&f, ROUND_BYTES);
-    f.sums = memory;
+    plan_rounds(g, &f);
+    take_sums(&f, &layout);
+    gram_layout_place(&layout, memory);
     return run(g, &f);
 }

@@ -9,6 +9,11 @@
  * all threads read the same 16 bytes at once.  A block has one slice of y; kernel_matmul_sum.cu
  * adds the slices.  Slices follow from the sizes of the problem alone, and so do the results.
  *
+ * With MIRROR an element serves its mirror image too: the threads' products with v[i] are added
+ * over the rows of the block, and go to a place of the block of rows.  A block then has the points
+ * from its own rows on, of which those in its own rows and in a last block that is not filled are
+ * not mirrored; that last block has all points.
+ *
  * Distances are sums of differences, so that near points need no correction.  In f32, e^-t is the
  * special function 2^x, whose error of 2 units in the last place is far below the bound that
  * gram.h promises for f.
@@ -18,7 +23,8 @@
  *             as in cdist.cu; MIX is 0
  *   DEPTH     columns of x and y, at least 1
  *   ROWS      of x that a thread has
- *   COLUMNS   of v that a pass takes
+ *   COLUMNS   of v that a pass takes: a power of two
+ *   MIRROR    1: y is x; COLUMNS is at most 8
  *
  * SPDX-License-Identifier: MIT
  */
@@ -68,6 +74,12 @@ struct share {
     const REAL *v;
     REAL *sums; /* of the slice and the group, from row 0 of the round on */
     int columns;
+    long long begin, end; /* points */
+#if MIRROR
+    long long mirror_begin, mirror_end; /* points whose elements are mirrored */
+    const REAL *w;                      /* row `row` of v */
+    REAL *mirrors;                      /* of the block and the group */
+#endif
 };
 
 /* The at'th share of a round: blocks that follow each other read the same points. */
@@ -97,6 +109,22 @@ static __device__ void find_share(const struct kernel_matmul_params *a, long lon
     share->sums = (REAL *)a->sums +
                   ((local * a->slices + share->slice) * a->columns + share->group * COLUMNS) *
                       a->round.rows;
+    share->begin = share->slice * a->slice_points;
+    share->end = share->begin + a->slice_points;
+    share->end = share->end < p->cols ? share->end : p->cols;
+#if MIRROR
+    const long long row = a->round.first_row + share->row, next = row + ROWS * THREADS;
+    const bool filled = next <= p->cols;
+
+    if (filled && share->begin < row)
+        share->begin = row;
+    share->mirror_begin = next;
+    share->mirror_end = filled ? p->cols / (ROWS * THREADS) * (ROWS * THREADS) : 0;
+    share->w = share->v + row * a->v.row_stride;
+    share->mirrors =
+        (REAL *)a->mirrors +
+        ((local * blocks + at % blocks) * a->columns + share->group * COLUMNS) * p->cols;
+#endif
 }
 
 /* ---- Points in shared memory ----------------------------------------------------------------- */
@@ -179,6 +207,43 @@ static __device__ REAL value_of(const struct pair_map *map, REAL rate, REAL s)
 
 /* ---- The products of a block ----------------------------------------------------------------- */
 
+/* The elements of a point, which lies in shared memory at `at`, and its numbers. */
+static __device__ void find_elements(const struct kernel_matmul_params *a,
+                                     const struct share *share, const struct pair_map *map,
+                                     REAL rate, const REAL (&x)[ROWS][DEPTH],
+                                     const struct group *at, long long point_number,
+                                     REAL (&point)[LD], REAL (&k)[ROWS])
+{
+    const REAL fraction = (REAL)map->fraction;
+
+#pragma unroll
+    for (int g = 0; g < GROUPS; g++) {
+        const struct group part = at[g];
+#pragma unroll
+        for (int l = 0; l < LANES; l++)
+            point[g * LANES + l] = part.at[l];
+    }
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+        k[r] = 0;
+#pragma unroll
+    for (int d = 0; d < DEPTH; d++)
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            k[r] = step(k[r], x[r][d], point[d], map, fraction, &a->pair.power);
+#if TABLED
+    bool doubtful = false;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+        doubtful |= is_doubtful(k[r], DEPTH, map->p);
+    if (doubtful)
+        correct_sums(a, share, map->p, point_number, k);
+#endif
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+        k[r] = value_of(map, rate, k[r]);
+}
+
 /* Adds the products of `points` points in shared memory, the first of which is point `first` of
  * y. */
 static __device__ void multiply(const struct kernel_matmul_params *a, const struct share *share,
@@ -186,51 +251,118 @@ static __device__ void multiply(const struct kernel_matmul_params *a, const stru
                                 const REAL (&x)[ROWS][DEPTH], const struct group *at,
                                 long long first, int points, REAL (&acc)[ROWS][COLUMNS])
 {
-    const REAL fraction = (REAL)map->fraction;
-
 #pragma unroll MIXED_POINTS
     for (int j = 0; j < points; j++, at += GROUPS) {
-        REAL point[LD], s[ROWS] = {};
-#pragma unroll
-        for (int g = 0; g < GROUPS; g++) {
-            const struct group part = at[g];
-#pragma unroll
-            for (int l = 0; l < LANES; l++)
-                point[g * LANES + l] = part.at[l];
-        }
-#pragma unroll
-        for (int k = 0; k < DEPTH; k++)
-#pragma unroll
-            for (int r = 0; r < ROWS; r++)
-                s[r] = step(s[r], x[r][k], point[k], map, fraction, &a->pair.power);
-#if TABLED
-        bool doubtful = false;
+        REAL point[LD], k[ROWS];
+        find_elements(a, share, map, rate, x, at, first + j, point, k);
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
-            doubtful |= is_doubtful(s[r], DEPTH, map->p);
-        if (doubtful)
-            correct_sums(a, share, map->p, first + j, s);
-#endif
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            const REAL k = value_of(map, rate, s[r]);
 #pragma unroll
             for (int c = 0; c < COLUMNS; c++)
-                acc[r][c] += k * point[DEPTH + c];
+                acc[r][c] += k[r] * point[DEPTH + c];
+    }
+}
+
+#if MIRROR
+/* ---- Mirror images --------------------------------------------------------------------------- */
+
+#  define WARPS    (THREADS / 32)
+#  define BATCH    4 /* sums over a warp that are found together */
+#  define TOGETHER (COLUMNS < BATCH ? BATCH / COLUMNS : 1) /* points that a batch is of */
+
+/* The sum of s[lane / 8] over all lanes of a warp: lanes keep half of the sums in each of two
+ * steps. */
+static __device__ REAL sum_of_warp(const REAL *s, unsigned lane)
+{
+    const bool high = lane & 16, right = lane & 8;
+    const REAL a = (high ? s[2] : s[0]) + __shfl_xor_sync(~0u, high ? s[0] : s[2], 16);
+    const REAL b = (high ? s[3] : s[1]) + __shfl_xor_sync(~0u, high ? s[1] : s[3], 16);
+    REAL sum = (right ? b : a) + __shfl_xor_sync(~0u, right ? a : b, 8);
+
+    sum += __shfl_xor_sync(~0u, sum, 4);
+    sum += __shfl_xor_sync(~0u, sum, 2);
+    return sum + __shfl_xor_sync(~0u, sum, 1);
+}
+
+/* The same as multiply for POINTS points; the products with w, the rows of v that are the thread's,
+ * are added over the warp and go to `mirror`: [point][column]. */
+static __device__ void multiply_both(const struct kernel_matmul_params *a,
+                                     const struct share *share, const struct pair_map *map,
+                                     REAL rate, const REAL (&x)[ROWS][DEPTH],
+                                     const REAL (&w)[ROWS][COLUMNS], const struct group *at,
+                                     long long first, REAL (&acc)[ROWS][COLUMNS], REAL *mirror)
+{
+    const unsigned lane = threadIdx.x % 32;
+
+#pragma unroll 1
+    for (int j = 0; j < POINTS; j += TOGETHER) {
+        REAL sums[TOGETHER * COLUMNS] = {};
+#pragma unroll
+        for (int u = 0; u < TOGETHER; u++, at += GROUPS) {
+            REAL point[LD], k[ROWS];
+            find_elements(a, share, map, rate, x, at, first + j + u, point, k);
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+#pragma unroll
+                for (int c = 0; c < COLUMNS; c++) {
+                    acc[r][c] += k[r] * point[DEPTH + c];
+                    sums[u * COLUMNS + c] += k[r] * w[r][c];
+                }
+        }
+#pragma unroll
+        for (int b = 0; b < TOGETHER * COLUMNS; b += BATCH) {
+            const REAL sum = sum_of_warp(sums + b, lane);
+            if (lane % 8 == 0)
+                mirror[j * COLUMNS + b + lane / 8] = sum;
         }
     }
 }
+
+/* Adds the warps' sums of POINTS points, the first of which is `first`. */
+static __device__ void store_mirrors(const struct kernel_matmul_params *a,
+                                     const struct share *share, bool valid,
+                                     const REAL (*mirror)[POINTS * COLUMNS], long long first)
+{
+    for (int e = (int)threadIdx.x; e < POINTS * share->columns; e += THREADS) {
+        const int j = e % POINTS, c = e / POINTS;
+        REAL sum = 0;
+#pragma unroll
+        for (int warp = 0; warp < WARPS; warp++)
+            sum += mirror[warp][j * COLUMNS + c];
+        share->mirrors[c * a->pair.cols + first + j] =
+            valid ? sum : (REAL)__int_as_float(0x7fc00000);
+    }
+}
+
+/* Rows of v that are the thread's, 0 beyond the columns that there are. */
+static __device__ void load_weights(const struct kernel_matmul_params *a,
+                                    const struct share *share, REAL (&w)[ROWS][COLUMNS])
+{
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const long long row = r * THREADS + threadIdx.x;
+#pragma unroll
+        for (int c = 0; c < COLUMNS; c++)
+            w[r][c] = share->row + row < a->round.rows && c < share->columns
+                          ? share->w[row * a->v.row_stride + c * a->v.col_stride]
+                          : (REAL)0;
+    }
+}
+#endif
 
 static __device__ void compute(const struct kernel_matmul_params *a, const struct share *share,
                                const struct pair_map *map, struct group *points)
 {
     const struct device_view *v = &a->pair.x;
-    const long long begin = share->slice * a->slice_points;
-    const long long end = begin + a->slice_points < a->pair.cols ? begin + a->slice_points
-                                                                 : a->pair.cols;
     const double steep = map->scale * 1.4426950408889634; /* log2 e */
     const REAL rate = PLAIN ? -(REAL)(steep < (double)LARGEST ? steep : (double)LARGEST) : 0;
+    const bool valid = !HYPERS || map->valid;
     REAL x[ROWS][DEPTH], acc[ROWS][COLUMNS] = {};
+#if MIRROR
+    __shared__ REAL mirror[WARPS][POINTS * COLUMNS];
+    REAL w[ROWS][COLUMNS];
+    load_weights(a, share, w);
+#endif
 
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
@@ -244,8 +376,9 @@ static __device__ void compute(const struct kernel_matmul_params *a, const struc
             normalise<DEPTH>(x[r]);
     }
 #pragma unroll 1
-    for (long long first = begin; first < end; first += POINTS) {
-        const int count = end - first < POINTS ? (int)(end - first) : POINTS;
+    for (long long first = share->begin; first < share->end; first += POINTS) {
+        const long long left = share->end - first;
+        const int count = left < POINTS ? (int)left : POINTS;
         __syncthreads(); /* the points before them are no longer read */
         load_points(a, share, first, count, points->at);
         __syncthreads();
@@ -254,6 +387,14 @@ static __device__ void compute(const struct kernel_matmul_params *a, const struc
                 normalise<DEPTH>(points[threadIdx.x * GROUPS].at);
             __syncthreads();
         }
+#if MIRROR
+        if (first >= share->mirror_begin && first < share->mirror_end) {
+            multiply_both(a, share, map, rate, x, w, points, first, acc, mirror[threadIdx.x / 32]);
+            __syncthreads();
+            store_mirrors(a, share, valid, mirror, first);
+            continue;
+        }
+#endif
         multiply(a, share, map, rate, x, points, first, count, acc);
     }
 #pragma unroll
@@ -263,7 +404,7 @@ static __device__ void compute(const struct kernel_matmul_params *a, const struc
         for (int c = 0; c < COLUMNS; c++)
             if (row < a->round.rows && c < share->columns)
                 share->sums[c * a->round.rows + row] =
-                    !HYPERS || map->valid ? acc[r][c] : (REAL)__int_as_float(0x7fc00000);
+                    valid ? acc[r][c] : (REAL)__int_as_float(0x7fc00000);
     }
 }
 

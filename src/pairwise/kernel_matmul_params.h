@@ -23,16 +23,26 @@ struct kernel_matmul_params {
     struct matmul_round round;
     struct device_view v;
     char *sums;
+    char *mirrors; /* with -DMIRROR=1: [item][block of rows of the round][column of v][row of y] */
     long long columns, groups;      /* of v; passes of COLUMNS of them */
     long long slices, slice_points; /* of y */
     struct pair_params pair;        /* out is not set */
 };
 
-/* out = the sum over the slices, + r v on the diagonal, + what out holds. */
+/*
+ * out = the sum over the slices, + r v on the diagonal, + what out holds.
+ *
+ * Where the matrix mirrors itself, block b of rows has the slices from its own rows on, and what
+ * the blocks before it have computed for their mirror images: rows [0, reach) behind the first one
+ * of the round get something.  What those behind the round get waits for theirs in `kept`.  A last
+ * block that is not filled does without mirrors.
+ */
 struct kernel_sum_params {
     struct matmul_round round;
     struct device_view v, out;
-    const void *sums;
+    const void *sums, *mirrors; /* mirrors: NULL for none */
+    double *kept;               /* [column of v][row] */
+    long long block, slice_points, reach;
     long long columns, slices, points; /* points: rows of v */
     long long accumulate;
     long long diagonal;                  /* r stands where i - j is this */
