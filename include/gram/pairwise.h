@@ -312,6 +312,8 @@ static inline gram_kernel_options gram_gaussian(double bandwidth)
  *   + - * / < <= > >= == != && || ! ?: and brackets, with C's precedence
  *   exp exp2 expm1 log log2 log1p sqrt pow sin cos sinh cosh tanh asin acos atan erf
  *   fabs fmin fmax
+ * In front of the formula, up to 64 names may be given a value, each of which ends with a
+ * semicolon: "u = s / L; v = exp(-u); v * (1 + u)".  They are computed once.
  * All arithmetic is done in the dtype of out: 1 / 2 is 0.5.  Subexpressions that depend only on
  * parameters are computed once per item, in double.  Every operation has an error of at most 4 eps,
  * and pow of at most 8 eps.  If s is NaN the result is NaN, whatever the expression.  An expression

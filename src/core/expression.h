@@ -15,6 +15,7 @@
 enum {
     GRAM_EXPRESSION_BYTES = 4096,   /* of text */
     GRAM_EXPRESSION_DEPTH = 64,     /* of brackets, signs and conditions in each other */
+    GRAM_EXPRESSION_NAMES = 64,     /* that the text defines */
     GRAM_EXPRESSION_OPS = 256,      /* different operations in the text */
     GRAM_EXPRESSION_NODES = 1024,   /* of the text and its derivative */
     GRAM_EXPRESSION_REGISTERS = 32, /* values that are needed at once */
@@ -91,6 +92,10 @@ enum {
     GRAM_EXPRESSION_ITSELF = -2,
     GRAM_EXPRESSION_BY_S = -1
 };
+
+/* expression_derivative.c: the node of the derivative of root by s or by a parameter; -1 if the
+ * program is full. */
+int gram_expression_derivative(struct gram_expression *e, int root, int by);
 
 /* expression_compile.c: reads options.expression and makes the program of its value or of a
  * derivative. */

@@ -63,10 +63,10 @@ static const struct {
     {         "exp",              "ends after character 3, expected \"(\" after the name of a function"},
     {    "log10(s)",
      "has \"log10\" at character 1, expected one of the functions exp exp2 expm1 log "
-     "log2 log1p sqrt pow sin cos sinh cosh tanh fabs fmin fmax"                                       },
+     "log2 log1p sqrt pow sin cos sinh cosh tanh fabs fmin fmax asin acos atan erf"                    },
     {        "s(2)",
      "has \"s\" at character 1, expected one of the functions exp exp2 expm1 log log2 "
-     "log1p sqrt pow sin cos sinh cosh tanh fabs fmin fmax"                                            },
+     "log1p sqrt pow sin cos sinh cosh tanh fabs fmin fmax asin acos atan erf"                         },
     {      "pow(s)", "has \")\" at character 6, expected \",\" in a call of pow, which has 2 arguments"},
     {"pow(s, 1, 2)",
      "has \",\" at character 9, expected \")\" in a call of pow, which has 2 "
@@ -81,7 +81,13 @@ static const struct {
     {          "1f",                  "has \"f\" at character 2, expected an operator after the number"},
     {   "1 + 1e999",       "has \"1e999\" at character 5, expected a number within the range of double"},
     {       "s ? 1",             "ends after character 5, expected an operator or the \":\" of \"? :\""},
-    {       "s = 1",                        "has \"=\" at character 3, expected an operator or the end"},
+    {       "s = 1",        "has \"s\" at character 1, expected a name that is not in use before \"=\""},
+    {  "exp = 1; s",      "has \"exp\" at character 1, expected a name that is not in use before \"=\""},
+    { "u=1; u=2; u",        "has \"u\" at character 6, expected a name that is not in use before \"=\""},
+    {       "u = s",
+     "ends after character 5, expected an operator or the \";\" behind the value of a name"            },
+    {      "u = s;",           "ends after character 6, expected a number, a name, a function or \"(\""},
+    {    "u = u; u",                   "has \"u\" at character 5, expected s (there are no parameters)"},
     {        "s; 1",                        "has \";\" at character 2, expected an operator or the end"},
     {       "s & 1",                        "has \"&\" at character 3, expected an operator or the end"},
     {         "s\n",                                                                                 ""},
