@@ -28,6 +28,7 @@ NAMED = re.compile(r"\b(?:[Aa]s|of|[Ss]ee) (gram(?:\.\w+)+)")
 MODULES = {
     "gram": None,
     "gram.cache": None,
+    "gram.kernels": None,
     "gram.machine": None,
     "gram.sklearn": "sklearn",
     "gram.optim": "torch",

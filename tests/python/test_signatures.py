@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 MODULES = {
-    "gram": None, "gram.cache": None, "gram.machine": None, "gram.sklearn": "sklearn",
+    "gram": None, "gram.cache": None, "gram.kernels": None, "gram.machine": None,
+    "gram.sklearn": "sklearn",
     "gram.optim": "torch", "gram.torch": "torch", "gram.jax": "jax", "gram.gpytorch": "gpytorch",
     "gram.plot": "matplotlib", "gram.compat.scipy": "scipy", "gram.compat.sklearn": "sklearn",
     "gram.compat.torch": "torch", "gram.compat.kermac": "torch",
