@@ -127,7 +127,7 @@ static const struct {
     {                                 "1 == 1",        one,             zero,    -3,    3,      {0, 0}},
     {                                 "s != s",       zero,             zero,    -3,    3,      {0, 0}},
     {                              "s * s * s",       cube,       cube_slope,    -9,    9,      {2, 3}},
-    {    " t = s * s ; cubed= t*s;\n cubed + 0",       cube,       cube_slope,    -9,    9,      {2, 3}},
+    {   " t = s * s ; cubed= t*s;\n cubed + 0",       cube,       cube_slope,    -9,    9,      {2, 3}},
     {                              "pow(s, 3)",       cube,       cube_slope,    -9,    9,      {4, 5}},
     {                          "pow(s, -.3e0)",    root_of,       root_slope, 1e-20, 1e20,     {8, 10}},
     {                              "pow(s, s)",  own_power,  own_power_slope,  0.01,   20,  {8, 16, 1}},
