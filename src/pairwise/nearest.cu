@@ -141,7 +141,7 @@ static __device__ void store(const struct nearest_params &a, const struct list &
     }
 }
 
-extern "C" __global__ void __launch_bounds__(NEAREST_THREADS)
+extern "C" __global__ void __launch_bounds__(NEAREST_THREADS, 2)
     nearest_take(const __grid_constant__ struct nearest_params a)
 {
     extern __shared__ __align__(16) REAL memory[]; /* values, places, candidates of the warps */
