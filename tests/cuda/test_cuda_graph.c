@@ -78,7 +78,7 @@ static const struct row {
     {  "kernel_reduce",                                          "30 70 4 3"},
     {        "nearest",      "40 0 4 3 symmetric=1 exclude_self=1 dtype=f64"},
     {  "kernel_matmul",                                          "30 40 4 3"},
-    {  "kernel_matmul",                                         "30 40 60 3"},
+    {  "kernel_matmul",                               "30 40 60 3 p=2 q=0.5"},
     {  "kernel_matmul",                          "1100 1100 2 1 symmetric=1"},
     {  "kernel_matmul",                    "50 50 4 2 symmetric=1 dtype=f64"},
     {    "kron_matmul",                                 "30 8 8 3 dtype=f64"},
