@@ -367,9 +367,10 @@ typedef struct gram_kernel_matmul_options {
  * most 43 columns and p is a number, elements of K stay in registers and are multiplied there, if
  * that costs less.  Where y is x, an element serves its mirror image too, unless v has so many
  * columns that the sums for it would cost more than the element.  Scratch holds sums over parts of
- * x and y: at most 256 MiB, or what 512 rows of x need if that is more.  Other problems go by
- * panels of K, which cuBLAS multiplies.  Scratch holds a panel, and v and out by columns; sizes are
- * at most 2^31 - 1, and out is unchanged if the call is cancelled.
+ * x and y: at most 256 MiB, or the two times n r numbers that 512 rows of x need if that is more.
+ * Where mirror images are summed in several rounds, it also holds 8 bytes per element of out.
+ * Other problems go by panels of K, which cuBLAS multiplies.  Scratch holds a panel, and v and out
+ * by columns; sizes are at most 2^31 - 1, and out is unchanged if the call is cancelled.
  */
 GRAM_API gram_status gram_kernel_matmul(gram_context *g, const gram_tensor *x, const gram_tensor *y,
                                         const gram_kernel_options *kernel, const gram_tensor *v,
