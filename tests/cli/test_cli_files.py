@@ -19,6 +19,7 @@ COMMANDS = {
     "predict": (["m.gram", "d.csv"], []),
     "importance": (["m.gram"], []),
     "cdist": (["a.csv", "b.csv"], []),
+    "nearest": (["a.csv", "b.csv"], ["-k", "1"]),
     "kernel": (["a.csv", "b.csv"], ["-L", "1"]),
     "solve": (["a.csv", "b.csv"], []),
     "power": (["a.csv"], ["-p", "2"]),

@@ -46,7 +46,7 @@ static int use_in_child(gram_context *theirs)
     if (gram_best_device().type != GRAM_CPU)
         return 3;
     o.device.type = GRAM_CUDA;
-    if (gram_context_create(&o, &g) != GRAM_UNSUPPORTED || !strstr(gram_message(NULL), "forked"))
+    if (gram_context_create(&o, &g) != GRAM_UNSUPPORTED || !strstr(gram_message(NULL), "fork()"))
         return 4;
     if (gram_context_create(NULL, &g) != GRAM_OK)
         return 5;
