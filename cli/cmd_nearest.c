@@ -110,13 +110,14 @@ static enum exit_status search(gram_context *g, const struct settings *s, struct
 static enum exit_status compute(const struct settings *s, struct problem *p, struct failure *why)
 {
     const int64_t shape[2] = {p->x.t.shape[0], s->count};
+    const gram_dtype real = p->x.t.dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
     struct there at;
     enum exit_status status;
     gram_context *g;
 
     memset(&at, 0, sizeof at);
     TRY(matrix_allocate(&p->indices, GRAM_I64, 2, shape, why));
-    TRY(matrix_allocate(&p->distances, p->x.t.dtype, 2, shape, why));
+    TRY(matrix_allocate(&p->distances, real, 2, shape, why));
     TRY(open_context(&s->common, &g, why));
     status = search(g, s, p, &at, why);
     device_matrix_free(g, &at.x);
@@ -143,9 +144,10 @@ static enum exit_status list_pairs(struct problem *p, struct failure *why)
     TRY(matrix_allocate(&p->pairs, GRAM_F64, 2, (int64_t[]){found, 3}, why));
     to = p->pairs.t.data;
     for (int64_t e = 0; e < places; e++) {
+        const int64_t row = e / count;
         if (index[e] < 0)
             continue;
-        *to++ = (double)(e / count);
+        *to++ = (double)row;
         *to++ = (double)index[e];
         *to++ = is_double ? ((const double *)p->distances.t.data)[e]
                           : (double)((const float *)p->distances.t.data)[e];

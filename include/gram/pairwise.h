@@ -18,7 +18,7 @@ extern "C" {
 typedef enum gram_distance_kind {
     /* (sum w |x - y|^p)^(1/p); p = INFINITY: the largest |x - y| among w > 0 */
     GRAM_DISTANCE_MINKOWSKI = 0,
-    GRAM_DISTANCE_SEUCLIDEAN = 1, /* sqrt(sum (x - y)^2 / w), where weights holds variances */
+    GRAM_DISTANCE_SEUCLIDEAN = 1, /* sqrt(sum (x - y)^2 / w), with variances > 0 as weights */
     /* 1 - sum w x y / sqrt(sum w x^2 sum w y^2); NaN for a row of zeros */
     GRAM_DISTANCE_COSINE = 2,
     GRAM_DISTANCE_CORRELATION = 3, /* the same of x - sum w x / sum w and y - sum w y / sum w */
@@ -30,7 +30,8 @@ typedef enum gram_distance_kind {
     /* sqrt((sum w p log(p / m) + sum w q log(q / m)) / 2), p = x / sum x, q = y / sum y,
      * m = (p + q) / 2; infinite for a row with a negative number or with the sum 0 */
     GRAM_DISTANCE_JENSENSHANNON = 8,
-    /* sum w x log(x / y), 0 where x = 0; infinite where x > 0 = y, or a number is negative */
+    /* sum w x log(x / y), 0 where x = 0; infinite where x > 0 = y, or a number is negative, and NaN
+     * where the weight of such a column is 0 */
     GRAM_DISTANCE_KULLBACK_LEIBLER = 9,
     GRAM_DISTANCE_HELLINGER =
         10,                  /* sqrt(sum w (sqrt x - sqrt y)^2 / 2); NaN for negative numbers */
@@ -105,24 +106,29 @@ typedef struct gram_cdist_options {
  *
  * options.metric: another distance than the p-norm, and p is not read.  The formulas are those of
  * gram_distance_kind.  no_root leaves the root out that a formula begins with.  The distances are
- * those of SciPy and scikit-learn where these have them, with NaN as there; the diagonal of the
+ * those of SciPy and scikit-learn where these have them, with NaN as there, but for p = INFINITY
+ * and for rows of NaN alone in GRAM_DISTANCE_JENSENSHANNON, which give NaN.  The diagonal of the
  * symmetric case is exactly zero where the distance of a row to itself is a number that is not
  * infinite (up to the rounding of the sum for GRAM_DISTANCE_CORRELATION, whose rows are centred in
  * f64).  GRAM_DISTANCE_KULLBACK_LEIBLER is not symmetric in x and y, and computes all elements.
  * Weights that are NaN or negative give undefined distances.  The library holds whole rows of x
- * and y at a time, so that scratch grows with k.
+ * and y at a time, so that scratch grows with k.  out must not overlap the weights.
  *
  * Error with a metric, where a term is what the sum of the formula adds, and E = (k + 16) eps:
  *   Canberra, chi2                                     E times the result
  *   Bray-Curtis, Hamming, Jaccard                      2 E times the result
  *   seuclidean, weighted Minkowski    E times the result and 4 eps (sum w (|x| + |y|)^p)^(1/p),
- *                                     for 1 <= p < INFINITY
+ *                                     for 1 <= p < INFINITY; for any p, w^(1/p) |x| must be
+ *                                     normal numbers of the dtype
  *   cosine, correlation               E d + 8 eps sqrt(d) + 8 eps^2, where d is the result; in f64
- *                                     for the correlation also 2 k eps max |x| / |x - mean x|
+ *                                     for the correlation also 2 k eps max |x| / |x - mean x|;
+ *                                     NaN if the sum of squares of a row is no normal f64 number
  *   Hellinger, Jensen-Shannon         E times the result and 4 eps sqrt(sum w (x + y)), where the
  *                                     rows of the latter have the sum 1
- *   Kullback-Leibler                  E sum w x (|log(x / y)| + 1)
- *   haversine                         32 eps times the result, and sqrt(eps) near the antipode
+ *   Kullback-Leibler                  E sum w x (|log(x / y)| + 1), if each x / y is a normal
+ *                                     number of the dtype
+ *   haversine                         32 eps times the result, 2 eps |x_1 - y_1|, and sqrt(eps)
+ *                                     near the antipode
  *   NaN-aware Euclidean               E times the result.
  *
  * Sources: scipy.spatial.distance, sklearn.metrics.pairwise; Lance and Williams, Computer programs
@@ -361,16 +367,17 @@ typedef struct gram_kernel_matmul_options {
  * infinite number in v may give NaN.
  *
  * The call can be cancelled (gram_context_cancel) while it computes or, on CUDA, while it queues
- * its work.  out then holds a part of the sums.
+ * its work.  Elements of out then hold what they held before, a part of the sums, or the result.
  *
  * CUDA: the call only enqueues work, and gives the same bits in every run.  Where x and y have at
- * most 43 columns and p is a number, elements of K stay in registers and are multiplied there, if
- * that costs less.  Where y is x, an element serves its mirror image too, unless v has so many
- * columns that the sums for it would cost more than the element.  Scratch holds sums over parts of
- * x and y: at most 256 MiB, or the two times n r numbers that 512 rows of x need if that is more.
+ * most 43 columns (in f64 25 with a p that is not whole) and p is a number, elements of K stay in
+ * registers and are multiplied there, if that costs less.  Where y is x, an element serves its
+ * mirror image too, unless v has so many columns that the sums for it would cost more than the
+ * element.  Scratch holds sums over parts of x and y: at most 256 MiB, or the two times n r numbers
+ * that 512 rows of x need if that is more.
  * Where mirror images are summed in several rounds, it also holds 8 bytes per element of out.
  * Other problems go by panels of K, which cuBLAS multiplies.  Scratch holds a panel, and v and out
- * by columns; sizes are at most 2^31 - 1, and out is unchanged if the call is cancelled.
+ * by columns; sizes are at most 2^31 - 1.
  */
 GRAM_API gram_status gram_kernel_matmul(gram_context *g, const gram_tensor *x, const gram_tensor *y,
                                         const gram_kernel_options *kernel, const gram_tensor *v,

@@ -82,7 +82,7 @@ static void out_shape(struct py_shape *shape, const struct py_pair *pair, bool c
     int64_t m = pair->x->ndim >= 2 ? pair->x->shape[pair->x->ndim - 2] : 0;
 
     if (condensed)
-        py_append(shape, m < INT64_C(1) << 32 ? m * (m - 1) / 2 : 0);
+        py_append(shape, m < INT64_C(1) << 31 ? m * (m - 1) / 2 : 0);
     else
         py_pair_shape(shape, pair->x, pair->y ? pair->y : pair->x);
 }

@@ -10,6 +10,7 @@ gram.kernel_matmul, gram.eigh_kernel, gram.torch.kernel and gram.jax.kernel take
 
 import math
 import numbers
+import sys
 
 __all__ = ["arc_cosine", "ntk", "periodic_rbf", "spectral_mixture"]
 
@@ -18,7 +19,7 @@ _PI = f"pi = {math.pi!r}; "
 
 def _number(function, name, value, least=-math.inf):
     """A finite number above least, as it stands in an expression."""
-    if not (isinstance(value, numbers.Real) and least < value < math.inf):
+    if not (isinstance(value, numbers.Real) and least < value <= sys.float_info.max):
         expected = "a finite number" + (f" above {least}" if math.isfinite(least) else "")
         raise ValueError(f"gram.kernels.{function}: {name} is {value!r}, expected {expected}")
     return f"({float(value)!r})"
@@ -114,8 +115,9 @@ def spectral_mixture(weights, means, scales):
 
     weights, means (frequencies) and scales (their deviations) are sequences of the same length, at
     most 16; weights and scales are positive.  Dtypes are the same as gram.kernel takes.  Raises
-    ValueError for other numbers or lengths.  Source: Wilson and Adams, Gaussian process kernels for
-    pattern discovery and extrapolation, ICML 2013.
+    ValueError for other numbers or lengths.  Gradients need too many intermediate values beyond 7
+    components, and raise NotImplementedError there.  Source: Wilson and Adams, Gaussian process
+    kernels for pattern discovery and extrapolation, ICML 2013.
 
     >>> import gram, numpy as np
     >>> x = np.array([[0.0], [0.5]])

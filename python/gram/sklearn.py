@@ -242,7 +242,7 @@ class KNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     float32 or float64.  Attributes: X_fit_, n_samples_fit_, n_features_in_.
 
     Raises ValueError like the checks of scikit-learn, and if n_neighbors is more than there are
-    training rows.
+    training rows, or more than 1023 with mode="distance" and 1024 with mode="connectivity".
 
     >>> x = np.array([[0.0], [1.0], [5.0]])
     >>> transformer = KNeighborsTransformer(n_neighbors=1).fit(x)

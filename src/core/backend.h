@@ -215,6 +215,7 @@ struct gram_cdist_op {
 
 /* out = (in - centre) / lengths, column by column; out may be in */
 struct gram_lengths_divide_op {
+    const char *name; /* of in, for messages */
     struct gram_batch batch;
     struct gram_view in, out; /* out: f32 or f64; in: the same, or halves for f32 */
     struct gram_view lengths; /* a vector of out's dtype */

@@ -163,9 +163,8 @@ static int slope_of_choice(struct gram_expression *e, int node, const int *slope
     case GRAM_OP_SELECT:
         return choose(e, n.arg[0], slope[1], slope[2]);
     case GRAM_OP_FMIN:
-        return choose(e, make(e, GRAM_OP_LESS, n.arg[0], n.arg[1]), slope[0], slope[1]);
-    case GRAM_OP_FMAX:
-        return choose(e, make(e, GRAM_OP_LESS, n.arg[1], n.arg[0]), slope[0], slope[1]);
+    case GRAM_OP_FMAX: /* where one argument is NaN, the value is the other one */
+        return choose(e, make(e, GRAM_OP_EQUAL, node, n.arg[1]), slope[1], slope[0]);
     case GRAM_OP_FABS:
         zero = number(e, 0);
         return choose(

@@ -209,6 +209,7 @@ gram_status gram_eigh_operator_workspace(gram_context *g, const gram_operator *a
     size_t bytes;
 
     TRY(gram_begin(g, __func__));
+    TRY(gram_check_need(g, need));
     TRY(describe_operator(g, a, &args, &memory, &op));
     TRY(gram_measure(g, &bytes, g->backend->eigh(g, &op)));
     *need = gram_workspace_on(g, bytes);
@@ -274,6 +275,7 @@ gram_status gram_eigh_kernel_workspace(gram_context *g, const gram_tensor *x,
     size_t bytes;
 
     TRY(gram_begin(g, __func__));
+    TRY(gram_check_need(g, need));
     TRY(describe_kernel(g, kernel, &args, &memory, &op));
     TRY(gram_measure(g, &bytes, gram_lengths_call(g, &memory.product.kernel, run, &op)));
     *need = gram_workspace_on(g, bytes);

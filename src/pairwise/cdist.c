@@ -35,16 +35,17 @@ static gram_status check_dtypes(gram_context *g, const struct gram_pair *pair)
 /* The vector of the distances with i < j, seen as m by m, and empty where it is. */
 static gram_status view_condensed(gram_context *g, struct gram_cdist_op *op)
 {
-    const int64_t m = op->x.rows, most = INT64_C(1) << 32;
+    const int64_t m = op->x.rows, most = INT64_C(1) << 31;
 
     if (m >= most)
         return gram_fail(g, GRAM_UNSUPPORTED,
-                         "x has %lld rows, expected fewer than 2^32 with "
+                         "x has %lld rows, expected fewer than 2^31 with "
                          "options.condensed",
                          (long long)m);
     if (op->out.cols != m * (m - 1) / 2)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "out has %lld elements, expected %lld",
                          (long long)op->out.cols, (long long)(m * (m - 1) / 2));
+    TRY(gram_metric_rows_fit(g, op));
     op->out.rows = op->out.cols = m < 2 ? 0 : m;
     op->condensed = true;
     return GRAM_OK;
@@ -114,6 +115,8 @@ static gram_status describe(gram_context *g, struct gram_pair *pair, gram_scalar
     TRY(gram_pair_view(g, pair, op));
     if (o.metric) {
         TRY(gram_metric_view(g, &metric, o.no_root != 0, op));
+        if (metric.weights)
+            TRY(gram_check_apart(g, "out", pair->out, "options.metric->weights", metric.weights));
     } else {
         TRY(gram_hyper_of(g, &op->batch, "p", p, &op->p));
         TRY(gram_hyper_check(g, &op->batch, "p", &op->p, 0, INFINITY, false));

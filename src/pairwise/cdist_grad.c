@@ -128,6 +128,7 @@ gram_status gram_cdist_grad_workspace(gram_context *g, const gram_tensor *a, con
     size_t bytes;
 
     TRY(gram_begin(g, __func__));
+    TRY(gram_check_need(g, need));
     TRY(describe(g, &in, out, &op));
     TRY(gram_measure(g, &bytes, g->backend->cdist_grad(g, &op)));
     *need = gram_workspace_on(g, bytes);

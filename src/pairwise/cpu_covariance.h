@@ -62,6 +62,7 @@ struct gram_evaluation {
 };
 
 struct gram_map {
+    struct gram_raise base, raise, slope; /* what it comes to: first, for their alignment */
     /* The caller's: see gram_kernel_options for the formulas.  Not GRAM_COSINE, whose norms are no
      * function of the sum. */
     gram_inner inner;
@@ -75,7 +76,6 @@ struct gram_map {
     enum gram_map_form form;
     double scale, shift, factor, c[4];
     bool sloped; /* the form is multiplied by the power `slope` of S, and 0 where S = 0 */
-    struct gram_raise base, raise, slope;
     /* GRAM_MAP_EXP or GRAM_MAP_POLY_EXP of S or its root, S >= 0, without a slope: t is made no
      * more than scale times most, where e^-t is 0. */
     bool decays;

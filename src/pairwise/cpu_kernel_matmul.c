@@ -101,7 +101,8 @@ struct fused_task {
 static int64_t edge_of(const struct fused_job *job, int64_t points)
 {
     const int64_t element = job->plan.element, count = job->op->kernel.batch.count;
-    const int64_t row_bytes = gram_most(1, job->depth) * element, v_bytes = job->values * element;
+    const int64_t row_bytes = gram_least(gram_most(1, job->depth), PANEL_BYTES) * element,
+                  v_bytes = job->values * element;
     const int64_t most =
         gram_most(LEAST_EDGE, gram_least(MOST_EDGE, PANEL_BYTES / gram_most(row_bytes, v_bytes)) /
                                   GROUP * GROUP);
@@ -130,8 +131,8 @@ static void choose_sides(struct fused_job *job)
     const struct gram_cdist_op *op = &job->op->kernel;
     const struct gram_cdist_kernels *tiles = &job->plan.kernels->cdist[job->plan.dtype];
     const int64_t m = op->x.rows, n = op->y.rows, mr = tiles->mr, nr = tiles->nr;
-    const bool by_columns =
-        gram_round_up(n, mr) * gram_round_up(m, nr) <= gram_round_up(m, mr) * gram_round_up(n, nr);
+    const bool by_columns = (double)gram_round_up(n, mr) * (double)gram_round_up(m, nr) <=
+                            (double)gram_round_up(m, mr) * (double)gram_round_up(n, nr);
     struct fused_side x = {.points = op->x, .edge = edge_of(job, m), .offset = op->row_offset};
     struct fused_side y = {.points = op->y, .edge = edge_of(job, n), .offset = op->column_offset};
 
@@ -166,7 +167,7 @@ static void describe(gram_context *g, const struct gram_kernel_matmul_op *op, st
 static bool fits(const struct fused_job *job)
 {
     return job->op->kernel.function != GRAM_COSINE && !job->plan.expand && !job->plan.metric &&
-           job->depth * job->plan.element * LEAST_EDGE <= 2 * PANEL_BYTES;
+           job->depth <= 2 * PANEL_BYTES / (job->plan.element * LEAST_EDGE);
 }
 
 /* ---- Scratch -------------------------------------------------------------------------------- */

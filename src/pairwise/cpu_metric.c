@@ -8,6 +8,7 @@
  */
 #include "cpu_metric.h"
 #include "pairwise.h"
+#include <float.h>
 #include <math.h>
 
 enum {

@@ -60,7 +60,9 @@ gram_status cuda_lengths_divide(gram_context *g, const struct gram_lengths_divid
     };
     const int64_t elements = op->batch.count * op->in.rows * op->in.cols;
 
-    TRY(gram_cuda_check_pointer(g, "x", &op->in));
+    TRY(gram_cuda_check_pointer(g, op->name, &op->in));
+    if (op->centre.data)
+        TRY(gram_cuda_check_pointer(g, "y", &op->centre));
     TRY(gram_cuda_check_pointer(g, "options.lengths", &op->lengths));
     return launch(g, &lengths_divide, op->out.dtype, gram_ceil_div(elements, THREADS), &params);
 }

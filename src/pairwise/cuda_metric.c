@@ -179,9 +179,9 @@ static gram_status run(gram_context *g, const struct gram_cdist_op *op, size_t b
     bool entered;
     void *memory;
 
-    gram_take(&layout, &places.x, items * (size_t)op->x.rows * row);
+    gram_take_many(&layout, &places.x, items * (size_t)op->x.rows, row);
     if (!is_one(op))
-        gram_take(&layout, &places.y, items * (size_t)op->y.rows * row);
+        gram_take_many(&layout, &places.y, items * (size_t)op->y.rows, row);
     if (keeps_weights(op))
         gram_take(&layout, &places.weights, items * (row + size));
     gram_take(&layout, &memory, bytes);

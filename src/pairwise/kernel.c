@@ -233,8 +233,10 @@ gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,
     TRY(gram_options_copy(g, &o, sizeof o, options));
     TRY(check_choices(g, &o));
     TRY(check_expression(g, &o));
-    if (o.metric)
+    if (o.metric) {
         TRY(check_metric(g, &o, pair, &metric));
+        o.p = gram_number(2), o.root = 0; /* not read, whatever they are */
+    }
     *op = (struct gram_cdist_op){.batch.count = 1,
                                  .inner = o.inner,
                                  .function = o.function,
@@ -251,6 +253,8 @@ gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,
     TRY(view_hypers(g, &o, op));
     if (o.metric)
         TRY(view_metric(g, &metric, op));
+    if (o.metric && metric.weights && !pair->no_out)
+        TRY(gram_check_apart(g, "out", pair->out, "options.metric->weights", metric.weights));
     TRY(view_parameters(g, &o, op));
     if (o.function == GRAM_EXPRESSION)
         TRY(compile(g, &o, o.output == GRAM_WEIGHT || pair->derivative, expression, op));

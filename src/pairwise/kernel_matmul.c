@@ -100,6 +100,7 @@ gram_status gram_kernel_matmul_workspace(gram_context *g, const gram_tensor *x,
     size_t bytes;
 
     TRY(gram_begin(g, __func__));
+    TRY(gram_check_need(g, need));
     TRY(describe(g, &args, &expression, &op));
     TRY(gram_measure(g, &bytes, gram_lengths_call(g, &op.kernel, run, &op)));
     *need = gram_workspace_on(g, bytes);

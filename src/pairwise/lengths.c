@@ -71,7 +71,7 @@ gram_status gram_lengths_view(gram_context *g, const gram_tensor *lengths, struc
                          "options.lengths has %lld elements, expected one for each of the %lld "
                          "columns of x",
                          (long long)v->cols, (long long)op->x.cols);
-    if (!v->data || g->options.device.type != GRAM_CPU)
+    if (!v->data || v->cols == 0 || g->options.device.type != GRAM_CPU)
         return GRAM_OK; /* there are none, or they cannot be read here: the backend gives NaN */
     return check_values(g, &op->batch, v);
 }
@@ -159,14 +159,14 @@ void gram_lengths_settle(struct gram_cdist_op *kernel)
 static gram_status divide(gram_context *g, const struct gram_cdist_op *op, const struct divided *d)
 {
     struct gram_lengths_divide_op work = {
-        .batch = d->own, .in = op->x, .out = d->x, .lengths = op->lengths};
+        .name = "x", .batch = d->own, .in = op->x, .out = d->x, .lengths = op->lengths};
 
     if (op->inner == GRAM_DIFFERENCE && op->y.rows > 0)
         work.centre = gram_view_rows(&op->y, 0, 1);
     TRY(g->backend->lengths_divide(g, &work));
     if (op->symmetric)
         return GRAM_OK;
-    work.in = op->y, work.out = d->y;
+    work.name = "y", work.in = op->y, work.out = d->y;
     return g->backend->lengths_divide(g, &work);
 }
 

@@ -63,6 +63,7 @@ gram_status gram_median_distance_workspace(gram_context *g, const gram_tensor *x
     size_t bytes;
 
     TRY(gram_begin_without_blas(g, __func__));
+    TRY(gram_check_need(g, need));
     TRY(describe(g, x, p, options, out, &op));
     TRY(gram_measure(g, &bytes, g->backend->median(g, &op)));
     *need = gram_workspace_on(g, bytes);

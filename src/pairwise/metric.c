@@ -11,6 +11,18 @@ enum {
     HAVERSINE_COLUMNS = 2
 };
 
+/* Panels hold whole rows: more columns than this have no room anywhere. */
+#define MOST_COLUMNS (INT64_C(1) << 40)
+
+gram_status gram_metric_rows_fit(gram_context *g, const struct gram_cdist_op *op)
+{
+    return op->x.cols <= MOST_COLUMNS ? GRAM_OK
+                                      : gram_fail(g, GRAM_OUT_OF_MEMORY,
+                                                  "x has %lld columns, expected at most 2^40 where "
+                                                  "whole rows are packed",
+                                                  (long long)op->x.cols);
+}
+
 gram_status gram_metric_copy(gram_context *g, const gram_distance *given, gram_distance *metric)
 {
     *metric = (gram_distance)GRAM_DISTANCE_INIT;
@@ -54,6 +66,7 @@ gram_status gram_metric_view(gram_context *g, const gram_distance *metric, bool 
     op->metric = (struct gram_metric_op){.kind = metric->kind, .no_root = no_root};
     op->p = (struct gram_hyper){.value = norm_of(metric->kind)};
     op->root = minkowski && !no_root;
+    TRY(gram_metric_rows_fit(g, op));
     if (metric->kind == GRAM_DISTANCE_KULLBACK_LEIBLER)
         op->symmetric = false;
     if (metric->kind == GRAM_DISTANCE_HAVERSINE && op->x.cols != HAVERSINE_COLUMNS)

@@ -80,7 +80,8 @@ static inline vec FN(of_distributions)(vec a, vec b, vec term)
 /* a log(a / b), 0 where a = 0; infinite where b = 0 */
 static inline vec FN(kullback_leibler)(vec a, vec b)
 {
-    const vec term = FN(where)((a != 0) | (b != b), a * FN(log)(a / b)); /* NOLINT */
+    const vec term =
+        FN(where)((a != 0) | (b != b), a * FN(log)(a / (b + 0))); /* NOLINT: -0 counts as 0 */
 
     return FN(of_distributions)(a, b, term);
 }
@@ -171,7 +172,7 @@ static void CAT(CAT(metric_haversine, DTYPE), ISA)(const struct gram_tile *t)
 static inline vec FN(asin_of_root)(vec h)
 {
     const vec one = (vec){0} + 1, half = one * (real)0.5;
-    const vec z = FN(if_less)(half, h, FN(if_less)(h, one, one - h, one - one), h);
+    const vec z = FN(if_less)(half, h, FN(if_less)(h, one, one - h, (vec){0}), h);
     const vec angle = v_sqrt(z) * SERIES(z, FN(arc_series));
 
     return FN(if_less)(half, h, (real)0x1.921fb54442d18p+0 - angle, angle);

@@ -13,8 +13,10 @@ static void CAT(scale, SOURCE)(const struct metric_panel *p)
     real *panel = p->panel;
 
     for (int64_t k = 0; k < p->depth; k++)
-        for (int64_t r = 0; r < p->count; r++)
-            panel[k * p->width + r] = (real)((double)panel[k * p->width + r] * p->factors[k]);
+        for (int64_t r = 0; r < p->count; r++) {
+            const double e = (double)panel[k * p->width + r], f = p->factors[k];
+            panel[k * p->width + r] = (real)(f == 0 && e == e ? 0 : e * f); /* also for infinity */
+        }
 }
 
 static void CAT(roots, SOURCE)(const struct metric_panel *p)
@@ -80,7 +82,7 @@ static void CAT(normalise, SOURCE)(const struct metric_panel *p)
             square[r] += e * e;
         }
     for (int64_t r = 0; r < p->count; r++)
-        square[r] = 1 / sqrt(square[r]);
+        square[r] = square[r] >= DBL_MIN && square[r] < INFINITY ? 1 / sqrt(square[r]) : NAN;
     for (int64_t k = 0; k < p->depth; k++)
         for (int64_t r = 0; r < p->count; r++) {
             double e = ((double)panel[k * p->width + r] - mean[r]) * p->factors[k];

@@ -11,9 +11,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "device_view.cuh"
 #include "metric_params.h"
 #include "stored.cuh"
-#include "device_view.cuh"
 
 #define THREADS 256
 
@@ -35,8 +35,7 @@ static __device__ double sum_of_all(double *sums, double mine)
 
 static __device__ double weight_of(const struct metric_rows_params *a, long long item, long long k)
 {
-    const long long at =
-        batch_offset(a->batch_shape, a->batch_ndim, a->weights.batch_stride, item);
+    const long long at = batch_offset(a->batch_shape, a->batch_ndim, a->weights.batch_stride, item);
 
     return a->weights.data
                ? load_double(a->weights_dtype, a->weights.data, at + k * a->weights.col_stride)
@@ -86,7 +85,8 @@ static __device__ void change(const struct metric_rows_params *a, const struct r
         const double e = (number(r, k) - mean) * sqrt(weight_of(a, item, k));
         square += e * e;
     }
-    square = 1 / sqrt(sum_of_all(sums, square));
+    square = sum_of_all(sums, square);
+    square = square >= 0x1p-1022 && square < 1 / 0.0 ? 1 / sqrt(square) : 0.0 / 0.0;
     for (long long k = threadIdx.x; k < a->depth; k += THREADS)
         r->to[k] = (REAL)((number(r, k) - mean) * sqrt(weight_of(a, item, k)) * square);
 }
@@ -121,8 +121,10 @@ static __device__ void change(const struct metric_rows_params *a, const struct r
             r->to[k] = k < 2 ? real_of<STORED>(r->from[k * r->stride]) : (REAL)cos(number(r, 0));
         else if (CHANGE == ROWS_ROOTS)
             r->to[k] = (REAL)(sqrt(number(r, k)) * sqrt(weight_of(a, item, k)));
-        else
-            r->to[k] = (REAL)(number(r, k) * factor_of(a, weight_of(a, item, k), p));
+        else {
+            const double e = number(r, k), f = factor_of(a, weight_of(a, item, k), p);
+            r->to[k] = (REAL)(f == 0 && e == e ? 0 : e * f); /* also for infinity */
+        }
     }
 }
 #endif
@@ -158,11 +160,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const int side = in_item >= a.rows[0];
         const long long row = in_item - (side ? a.rows[0] : 0);
         const struct device_view *v = &a.side[side];
-        const struct row r = {
-            (const element *)v->data +
-                batch_offset(a.batch_shape, a.batch_ndim, v->batch_stride, item) +
-                row * v->row_stride,
-            v->col_stride, (REAL *)a.to[side] + (item * a.rows[side] + row) * a.columns};
+        const struct row r = {(const element *)v->data +
+                                  batch_offset(a.batch_shape, a.batch_ndim, v->batch_stride, item) +
+                                  row * v->row_stride,
+                              v->col_stride,
+                              (REAL *)a.to[side] + (item * a.rows[side] + row) * a.columns};
         change(&a, &r, item, sums);
         __syncthreads();
     }

@@ -5,8 +5,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#define INFINITE (IS_DOUBLE ? (REAL)__longlong_as_double(0x7ff0000000000000) \
-                            : (REAL)__int_as_float(0x7f800000))
+#define INFINITE \
+  (IS_DOUBLE ? (REAL)__longlong_as_double(0x7ff0000000000000) : (REAL)__int_as_float(0x7f800000))
 
 /* term, but infinite where x or y is negative and the other one is no NaN */
 static __device__ REAL of_distributions(REAL x, REAL y, REAL term)
@@ -46,7 +46,8 @@ static __device__ void add_term(REAL &acc, REAL &second, REAL x, REAL y, REAL w,
         acc += x != y ? w : (REAL)0;
         break;
     case PAIR_KULLBACK_LEIBLER:
-        acc += w * of_distributions(x, y, x == 0 ? (REAL)0 : x * log(x / y));
+        acc += w * of_distributions(
+                       x, y, x == 0 ? (REAL)0 : x * log(x / (y + (REAL)0))); /* -0 counts as 0 */
         break;
     case PAIR_JENSEN_SHANNON:
         acc += w * jensen_shannon(x, y);

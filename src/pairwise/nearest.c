@@ -33,15 +33,26 @@ static gram_status describe_distance(gram_context *g, const struct nearest_args 
     return gram_hyper_check(g, &op->batch, "p", &op->p, 0, INFINITY, false);
 }
 
+/* An output: a matrix (core 2) or a vector (1). */
+struct output {
+    const char *name;
+    const gram_tensor *t;
+    int core;
+    gram_dtype dtype;
+};
+
 /* One of the outputs, which must not overlap the inputs. */
-static gram_status view_output(gram_context *g, const struct nearest_args *args, const char *name,
-                               const gram_tensor *t, int core, gram_dtype dtype,
-                               const struct gram_nearest_op *op, struct gram_view *view)
+static gram_status view_output(gram_context *g, const struct nearest_args *args,
+                               const struct output *out, const struct gram_nearest_op *op,
+                               struct gram_view *view)
 {
     const int64_t m = op->distance.x.rows;
+    const gram_tensor *t = out->t;
+    const char *name = out->name;
+    const int core = out->core;
 
     TRY(gram_view_of(g, &op->distance.batch, name, t, core, GRAM_WRITE, view));
-    TRY(gram_check_dtype(g, name, t, dtype));
+    TRY(gram_check_dtype(g, name, t, out->dtype));
     if (core == 1 && view->cols != m)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has %lld elements, expected %lld", name,
                          (long long)view->cols, (long long)m);
@@ -66,11 +77,14 @@ static gram_status view_outputs(gram_context *g, const struct nearest_args *args
                          "indices, distances and options.counts are NULL, expected at least one "
                          "of them");
     if (args->indices)
-        TRY(view_output(g, args, "indices", args->indices, 2, GRAM_I64, op, &op->indices));
+        TRY(view_output(g, args, &(struct output){"indices", args->indices, 2, GRAM_I64}, op,
+                        &op->indices));
     if (args->distances)
-        TRY(view_output(g, args, "distances", args->distances, 2, real, op, &op->distances));
+        TRY(view_output(g, args, &(struct output){"distances", args->distances, 2, real}, op,
+                        &op->distances));
     if (counts)
-        TRY(view_output(g, args, "options.counts", counts, 1, GRAM_I64, op, &op->counts));
+        TRY(view_output(g, args, &(struct output){"options.counts", counts, 1, GRAM_I64}, op,
+                        &op->counts));
     op->count = op->has_indices ? op->indices.cols : op->has_distances ? op->distances.cols : 0;
     if (op->has_distances && op->distances.cols != op->count)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,

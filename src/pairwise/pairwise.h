@@ -61,6 +61,8 @@ void gram_lengths_settle(struct gram_cdist_op *kernel);
 gram_status gram_metric_copy(gram_context *g, const gram_distance *given, gram_distance *metric);
 gram_status gram_metric_join(gram_context *g, const gram_distance *metric,
                              struct gram_batch *batch);
+/* Refuses rows that no panel holds. */
+gram_status gram_metric_rows_fit(gram_context *g, const struct gram_cdist_op *op);
 gram_status gram_metric_view(gram_context *g, const gram_distance *metric, bool no_root,
                              struct gram_cdist_op *op);
 

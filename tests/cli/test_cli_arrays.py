@@ -51,6 +51,12 @@ def test_nearest(tmp_path, p):
         np.testing.assert_allclose(found[:, 2], np.take_along_axis(d, order, 1).ravel())
 
 
+def test_nearest_of_float16(tmp_path):
+    np.save(tmp_path / "h.npy", X.astype(np.float16))
+    found = load_text(gram("nearest", tmp_path / "h.npy", "-k", 2))
+    np.testing.assert_array_equal(found[::2, 1], range(7))
+
+
 def test_nearest_within_a_radius(tmp_path):
     x = save_text(tmp_path / "x.csv", X)
     found = load_text(gram("nearest", x, "-k", 7, "--radius", 2))

@@ -352,6 +352,9 @@ static void parameter_derivatives(struct harness *h)
         {           "fmin(a, s)", 0.25,                                               0},
         {       "fmax(a, s) / a",    4,                                             -16},
         {                    "b",    1,                                               0},
+        { "fmax(a, sqrt(1 - s))",    4,                                               1},
+        { "fmin(sqrt(1 - s), a)",    4,                                               1},
+        { "fmin(a, sqrt(1 - s))",    4,                                               1},
     };
     const gram_parameter parameters[] = {
         {"b",   gram_number(3)},

@@ -121,6 +121,34 @@ static bool exact(double p, double q, double offset)
     return right;
 }
 
+/* A workspace query without a place for its answer is refused, as all of them refuse it. */
+static bool queries_need_a_place(void)
+{
+    gram_context *g = NULL;
+    gram_tensor x = matrix(4, 4, GRAM_F32), out = matrix(4, 4, GRAM_F32);
+    const gram_kernel_options kernel = gram_gaussian(1);
+    gram_eigh_options eigh = GRAM_EIGH_OPTIONS_INIT;
+    gram_tensor values = gram_vector(out.data, 4, GRAM_F32),
+                number = gram_vector(x.data, 1, GRAM_F32);
+    const gram_scalar two = gram_number(2);
+    bool right = x.data && out.data && gram_context_create(NULL, &g) == GRAM_OK;
+
+    number.ndim = 0;
+    right =
+        right &&
+        gram_kernel_matmul_workspace(g, &x, NULL, &kernel, &x, NULL, &out, NULL) ==
+            GRAM_INVALID_ARGUMENT &&
+        gram_median_distance_workspace(g, &x, two, NULL, &number, NULL) == GRAM_INVALID_ARGUMENT &&
+        gram_cdist_grad_workspace(g, &x, &x, &x, &x, two, &out, NULL) == GRAM_INVALID_ARGUMENT &&
+        gram_eigh_kernel_workspace(g, &x, &kernel, &eigh, &values, NULL, NULL) ==
+            GRAM_INVALID_ARGUMENT;
+    if (!right)
+        printf("a workspace query without need: %s\n", gram_message(g));
+    gram_context_destroy(g);
+    free(x.data), free(out.data);
+    return right;
+}
+
 int main(void)
 {
     static const struct problem problems[] = {
@@ -137,6 +165,7 @@ int main(void)
         failed += !same_bits(&problems[i]);
     for (int i = 0; i < 3; i++)
         failed += !exact(i == 2 ? 1 : 2, i == 1 ? 1 : 2, 1e6);
+    failed += !queries_need_a_place();
     printf("kernel_matmul: %d failed\n", failed);
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

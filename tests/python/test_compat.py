@@ -124,3 +124,15 @@ def test_importing_gram_loads_none_of_them():
         "assert gram.compat.__name__ == 'gram.compat' and 'scipy' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_sklearns_inputs_of_two_dtypes_and_kernels_without_a_bandwidth():
+    x, y = np.array([[1.0, 2.0], [3.0, -1.0]]), np.array([[0.5, 1.0]], np.float32)
+    for metric in ("cosine", "nan_euclidean"):
+        got, want = (m.pairwise_distances(x, y, metric=metric) for m in (ours, metrics))
+        np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-12)
+    both = (ours.pairwise_kernels, pairwise_kernels)
+    for metric, gamma in (("rbf", {}), ("linear", {}), ("rbf", {"gamma": 0}),
+                          ("laplacian", {"gamma": -1.0}), ("rbf", {"gamma": np.inf})):  # fmt: skip
+        got, want = (kernels(x, y, metric, **gamma) for kernels in both)
+        np.testing.assert_allclose(got, want, rtol=1e-6)

@@ -334,3 +334,14 @@ def test_bits_that_no_number_of_threads_changes(dtype):
             assert results[0] == results[1] == results[2], name
     finally:
         gram.set_threads(before)
+
+
+def test_metrics_at_the_edges_of_their_formulas():
+    """A weight of 0 leaves out what is infinite; -0 is 0; squares out of range give NaN."""
+    x, y = np.array([[np.inf, 1.0]]), np.array([[0.0, 3.0]])
+    assert gram.cdist(x, y, np.inf, metric="minkowski", weights=np.array([0.0, 1])).item() == 2
+    ones = np.ones((1, 2))
+    for zero in (0.0, -0.0):
+        assert gram.cdist(ones, [[zero, 1.0]], metric="kullback-leibler").item() == np.inf
+    far = np.array([[1e200, 0], [0, 1e200], [1, 0]])
+    assert np.isnan(gram.cdist(far[:2], far, metric="cosine")).all()

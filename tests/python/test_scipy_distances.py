@@ -100,4 +100,7 @@ def test_bad_arguments_are_scipys():
         ours.cdist(x, x, "nothing")
     with pytest.raises(TypeError):
         ours.cdist(x, x, "euclidean", p=3)
+    with pytest.raises(TypeError):
+        ours.cdist(x, x, "minkowski", p=None)
+    assert ours.cdist(x.astype(np.longdouble), x.astype(np.longdouble)).dtype == np.longdouble
     assert ours.pdist(x[:1]).shape == (0,)

@@ -85,10 +85,14 @@ def _ours(metric, options, *arrays):
         return None
     if any(a.ndim != 2 or a.dtype.kind not in "fiub" or a.shape[1] == 0 for a in arrays):
         return None
+    if any(a.dtype.itemsize > 8 for a in arrays):  # long double, which stays as it is
+        return None
     if len({a.shape[1] for a in arrays}) > 1:
         return None
     kind, p, root = _METRICS[name]
     p = options.get("p", 2.0) if name == "minkowski" else p
+    if name == "minkowski" and p is None:
+        return None
     if p is not None and (not isinstance(p, int | float | np.number) or not p > 0):
         return None
     weights = _weights(name, options, arrays)

@@ -76,9 +76,8 @@ def _own_distances(metric, X, Y, ensure_all_finite, keep_float32):
     """The metrics that scikit-learn has itself."""
     finite = "allow-nan" if metric == "nan_euclidean" else ensure_all_finite
     keeps = metric != "haversine" or keep_float32
-    x, y = check_pairwise_arrays(
-        X, Y, dtype=None if keeps else np.float64, ensure_all_finite=finite
-    )
+    dtype = {} if keeps else {"dtype": np.float64}
+    x, y = check_pairwise_arrays(X, Y, ensure_all_finite=finite, **dtype)
     if metric == "haversine" and x.shape[1] != 2:
         raise ValueError("Haversine distance only valid in 2 dimensions")
     same = y is x
@@ -93,9 +92,9 @@ def _own_distances(metric, X, Y, ensure_all_finite, keep_float32):
 
 def _scipys_distances(metric, X, Y, ensure_all_finite, keep_float32, options):
     """The metrics that scikit-learn takes from SciPy, or computes in float64 as SciPy does."""
-    dtype = np.float64
+    dtype = {"dtype": np.float64}
     if metric == "jaccard":
-        dtype = bool
+        dtype = {"dtype": bool}
         if any(getattr(a, "dtype", None) != bool for a in (X, Y) if a is not None):
             warnings.warn(
                 "Data was converted to boolean for metric jaccard",
@@ -103,8 +102,8 @@ def _scipys_distances(metric, X, Y, ensure_all_finite, keep_float32, options):
                 stacklevel=3,
             )
     elif keep_float32:
-        dtype = None
-    x, y = check_pairwise_arrays(X, Y, dtype=dtype, ensure_all_finite=ensure_all_finite)
+        dtype = {}
+    x, y = check_pairwise_arrays(X, Y, ensure_all_finite=ensure_all_finite, **dtype)
     if metric == "seuclidean" and options.get("V") is None:
         if y is not x:
             raise ValueError(
@@ -174,11 +173,14 @@ def pairwise_kernels(X, Y=None, metric="linear", *, filter_params=False, n_jobs=
         return _sklearn.pairwise.pairwise_kernels(
             X, Y, metric, filter_params=filter_params, n_jobs=n_jobs, **kwds
         )
-    x, y = check_pairwise_arrays(X, Y, dtype=np.float64 if metric == "laplacian" else None)
+    dtype = {"dtype": np.float64} if metric == "laplacian" else {}
+    x, y = check_pairwise_arrays(X, Y, **dtype)
     if metric.endswith("chi2"):
         return _chi2(x, y, y is x, kwds.get("gamma", 1.0) if metric == "chi2" else None)
     gamma = kwds.get("gamma")
     gamma = 1.0 / x.shape[1] if gamma is None else gamma
+    if metric in ("laplacian", "rbf") and not 0 < gamma < np.inf:  # no bandwidth stands for it
+        return _sklearn.pairwise.pairwise_kernels(X, Y, metric, n_jobs=n_jobs, **kwds)
     if metric == "laplacian":
         name, options = "laplace", {"p": 1, "bandwidth": 1 / gamma}
     elif metric == "rbf":
