@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -14,11 +15,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 KEPT = """
-typedef struct gram_sized { unsigned long size; int a; double b; } gram_sized;
+typedef struct gram_sized_options { unsigned long size; int a; double b; } gram_sized_options;
 typedef struct gram_tensor { void *data; long stride[2]; } gram_tensor;
 typedef enum { GRAM_ONE = 1, GRAM_TWO = 2 } gram_choice;
-int gram_call(const gram_sized *o, const gram_tensor *t, gram_choice c);
-int gram_call(const gram_sized *o, const gram_tensor *t, gram_choice c)
+int gram_call(const gram_sized_options *o, const gram_tensor *t, gram_choice c);
+int gram_call(const gram_sized_options *o, const gram_tensor *t, gram_choice c)
 {
     return o->a + (t->data != 0) + (int)c;
 }
@@ -88,3 +89,13 @@ def test_breaking_changes_fail(tree, old, new):
     result = compare(tree, KEPT.replace(old, new))
     assert result.returncode == 1, result.stdout + result.stderr
     assert "would not work with this library" in result.stderr
+
+
+def test_every_struct_with_a_size_may_grow():
+    rules = (SOURCE / "packaging/abi/appended.ini").read_text(encoding="utf-8")
+    grows = re.compile(re.search(r"name_regexp = (.*)", rules)[1])
+    headers = "".join(h.read_text() for h in sorted((SOURCE / "include/gram").glob("*.h")))
+    sized = set(re.findall(r"typedef struct (\w+) {\n    size_t size;", headers))
+    others = set(re.findall(r"typedef struct (\w+) {\n    (?!size_t size;)", headers))
+    assert len(sized) > 30 and all(map(grows.search, sized))
+    assert list(filter(grows.search, others)) == ["gram_kernel_grads"]
