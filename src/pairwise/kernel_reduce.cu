@@ -13,6 +13,9 @@
 #include "device_view.cuh"
 #include "kernel_reduce_params.h"
 
+#define THREADS REDUCE_THREADS
+#include "block_sum.cuh"
+
 /* What the threads of a block have, for trees. */
 struct tree {
     double *value;
@@ -45,7 +48,7 @@ static __device__ void take_extreme(const struct kernel_reduce_params &a, const 
     double best = 0;
     long long at = -1;
 
-    for (long long c = thread; c < a.cols; c += REDUCE_THREADS)
+    for (long long c = thread; c < a.panel.cols; c += REDUCE_THREADS)
         if (replaces(least, (double)row[c], c, best, at))
             best = (double)row[c], at = c;
     t.value[thread] = best, t.index[thread] = at;
@@ -56,8 +59,8 @@ static __device__ void take_extreme(const struct kernel_reduce_params &a, const 
             t.value[thread] = t.value[thread + half], t.index[thread] = t.index[thread + half];
     }
     if (thread == 0 && t.index[0] >= 0 &&
-        replaces(least, t.value[0], a.j + t.index[0], state->value, state->index))
-        state->value = t.value[0], state->index = a.j + t.index[0];
+        replaces(least, t.value[0], a.panel.j + t.index[0], state->value, state->index))
+        state->value = t.value[0], state->index = a.panel.j + t.index[0];
 }
 
 /* ---- Soft sums ------------------------------------------------------------------------------ */
@@ -65,19 +68,10 @@ static __device__ void take_extreme(const struct kernel_reduce_params &a, const 
 /* The sum of what the threads have, the same in all of them. */
 static __device__ double add_up(const struct tree &t, double mine)
 {
-    const int thread = (int)threadIdx.x;
-    double sum;
-
+    __syncthreads(); /* what the tree held is no longer read */
+    block_sum(t.value, (int)threadIdx.x, mine);
     __syncthreads();
-    t.value[thread] = mine;
-    for (int half = REDUCE_THREADS / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (thread < half)
-            t.value[thread] += t.value[thread + half];
-    }
-    __syncthreads();
-    sum = t.value[0];
-    return sum;
+    return t.value[0];
 }
 
 static __device__ double larger(double a, double b)
@@ -92,7 +86,7 @@ static __device__ double find_largest(const struct kernel_reduce_params &a, cons
     const int thread = (int)threadIdx.x;
     double mine = -infinite();
 
-    for (long long c = thread; c < a.cols; c += REDUCE_THREADS)
+    for (long long c = thread; c < a.panel.cols; c += REDUCE_THREADS)
         mine = larger(mine, a.scale * (double)row[c]);
     __syncthreads();
     t.value[thread] = mine;
@@ -110,13 +104,14 @@ static __device__ double find_largest(const struct kernel_reduce_params &a, cons
 static __device__ void weigh(const struct kernel_reduce_params &a, const struct tree &t,
                              const REAL *row, long long item, double by, double *sums)
 {
-    const REAL *v = (const REAL *)a.v.data +
-                    batch_offset(a.shape, a.ndim, a.v.batch_stride, a.first + item) +
-                    a.j * a.v.row_stride;
+    const REAL *v =
+        (const REAL *)a.v.data +
+        batch_offset(a.panel.shape, a.panel.ndim, a.v.batch_stride, a.panel.first + item) +
+        a.panel.j * a.v.row_stride;
 
     for (long long c = 0; c < a.columns; c++) {
         double mine = 0, all;
-        for (long long at = threadIdx.x; at < a.cols; at += REDUCE_THREADS)
+        for (long long at = threadIdx.x; at < a.panel.cols; at += REDUCE_THREADS)
             mine += (double)row[at] * (double)v[at * a.v.row_stride + c * a.v.col_stride];
         all = add_up(t, mine);
         if (threadIdx.x == 0)
@@ -135,7 +130,7 @@ static __device__ void take_soft(const struct kernel_reduce_params &a, const str
 
     if (largest == -infinite()) /* all weights are 0 */
         return;
-    for (long long c = threadIdx.x; c < a.cols; c += REDUCE_THREADS) {
+    for (long long c = threadIdx.x; c < a.panel.cols; c += REDUCE_THREADS) {
         const REAL weight = exp((REAL)(a.scale * (double)row[c] - largest));
         row[c] = weight;
         mine += (double)weight;
@@ -153,12 +148,15 @@ static __device__ void take_soft(const struct kernel_reduce_params &a, const str
 static __device__ void store(const struct kernel_reduce_params &a, long long item, long long i,
                              const struct kernel_reduce_state &state, const double *sums)
 {
-    const long long all = a.first + item;
-    REAL *out = (REAL *)a.out.data + batch_offset(a.shape, a.ndim, a.out.batch_stride, all);
+    const long long all = a.panel.first + item;
+    REAL *out =
+        (REAL *)a.out.data + batch_offset(a.panel.shape, a.panel.ndim, a.out.batch_stride, all);
 
-    if (a.indices.data && threadIdx.x == 0)
-        ((long long *)a.indices.data)[batch_offset(a.shape, a.ndim, a.indices.batch_stride, all) +
-                                      i * a.indices.col_stride] = state.index;
+    if (a.indices.data && threadIdx.x == 0) {
+        long long *indices = (long long *)a.indices.data;
+        indices += batch_offset(a.panel.shape, a.panel.ndim, a.indices.batch_stride, all);
+        indices[i * a.indices.col_stride] = state.index;
+    }
     if (!a.out.data)
         return;
     if (a.what == REDUCE_SOFTMAX) {
@@ -179,12 +177,12 @@ extern "C" __global__ void __launch_bounds__(REDUCE_THREADS)
     __shared__ long long indices[REDUCE_THREADS];
     const struct tree t = {values, indices};
 
-    for (long long at = blockIdx.x; at < a.items * a.rows; at += gridDim.x) {
-        const long long item = at / a.rows, i = a.i + at - item * a.rows;
+    for (long long at = blockIdx.x; at < a.panel.items * a.panel.rows; at += gridDim.x) {
+        const long long item = at / a.panel.rows, i = a.panel.i + at - item * a.panel.rows;
         struct kernel_reduce_state *state = a.state + at;
         double *sums = a.sums + at * a.columns;
-        REAL *row = (REAL *)a.panel + at * a.cols;
-        if (a.begin) {
+        REAL *row = (REAL *)a.panel.values + at * a.panel.cols;
+        if (a.panel.begin) {
             if (threadIdx.x == 0) {
                 state->value = a.what == REDUCE_MIN ? infinite() : -infinite();
                 state->sum = 0, state->index = -1;
@@ -198,7 +196,7 @@ extern "C" __global__ void __launch_bounds__(REDUCE_THREADS)
         else
             take_extreme(a, t, row, state);
         __syncthreads();
-        if (a.end)
+        if (a.panel.end)
             store(a, item, i, *state, sums);
         __syncthreads();
     }

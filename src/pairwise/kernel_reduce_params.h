@@ -8,6 +8,7 @@
  */
 #ifndef GRAM_KERNEL_REDUCE_PARAMS_H
 #define GRAM_KERNEL_REDUCE_PARAMS_H
+#include "pair_panel_params.h"
 
 #define REDUCE_THREADS 256
 
@@ -24,21 +25,15 @@ struct kernel_reduce_state {
     long long index; /* of an extreme; -1: there was none */
 };
 
-/* A panel of values: rows [i, i + rows) and columns [j, j + cols) of each item of a round, one item
- * after the other.  Soft sums leave their weights in it. */
 struct kernel_reduce_params {
-    char *panel;
+    struct pair_panel panel; /* soft sums leave their weights in it */
     long long what;
     double scale;
-    long long items, first; /* of the round, whose first item is this one of the batch */
-    long long i, rows, j, cols;
-    long long begin, end; /* no panel of these rows comes before, or after */
     struct kernel_reduce_state
         *state; /* of the rows of the round; and `columns` weighted sums of each */
     double *sums;
     long long columns; /* of v */
     /* Along the whole batch; data NULL: not given. */
-    long long ndim, shape[DEVICE_DIMS];
     struct device_view v, out, indices;
 };
 #endif

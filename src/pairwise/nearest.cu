@@ -98,15 +98,15 @@ static __device__ long long go_through(const struct nearest_params &a, struct li
 {
     long long within = 0;
 
-    for (long long c = 0; c < a.cols; c += NEAREST_THREADS) {
+    for (long long c = 0; c < a.panel.cols; c += NEAREST_THREADS) {
         const long long at = c + threadIdx.x;
-        const REAL value = at < a.cols ? row[at] : infinity();
-        const bool is = value < infinity() && (double)value <= a.radius && a.j + at != self;
+        const REAL value = at < a.panel.cols ? row[at] : infinity();
+        const bool is = value < infinity() && (double)value <= a.radius && a.panel.j + at != self;
         const bool mine = is && l.count > 0 && value < l.limit;
         within += __syncthreads_count(is);
         if (__syncthreads_count(mine) == 0)
             continue;
-        append(l, mine, value, (int)(a.j + at));
+        append(l, mine, value, (int)(a.panel.j + at));
         if (l.held + NEAREST_THREADS > a.capacity)
             sort(l);
     }
@@ -117,7 +117,8 @@ static __device__ long long go_through(const struct nearest_params &a, struct li
 static __device__ long long row_of(const struct nearest_params &a, const struct device_view &v,
                                    long long item, long long i)
 {
-    return batch_offset(a.shape, a.ndim, v.batch_stride, a.first + item) + i * v.row_stride;
+    return batch_offset(a.panel.shape, a.panel.ndim, v.batch_stride, a.panel.first + item) +
+           i * v.row_stride;
 }
 
 /* The neighbours of a row to the outputs, and nothing behind the last of them. */
@@ -151,24 +152,24 @@ extern "C" __global__ void __launch_bounds__(NEAREST_THREADS, 2)
     l.place = (int *)(memory + a.capacity);
     l.warps = l.place + a.capacity;
     l.count = (int)a.count;
-    for (long long at = blockIdx.x; at < a.items * a.rows; at += gridDim.x) {
-        const long long item = at / a.rows, row = at - item * a.rows;
+    for (long long at = blockIdx.x; at < a.panel.items * a.panel.rows; at += gridDim.x) {
+        const long long item = at / a.panel.rows, row = at - item * a.panel.rows;
         REAL *values = (REAL *)a.values + at * a.count;
         int *places = a.places + at * a.count;
-        long long within = a.begin ? 0 : a.state[at].within;
-        l.held = a.begin ? 0 : (int)a.state[at].stored;
+        long long within = a.panel.begin ? 0 : a.state[at].within;
+        l.held = a.panel.begin ? 0 : (int)a.state[at].stored;
         for (int c = (int)threadIdx.x; c < l.held; c += NEAREST_THREADS)
             l.value[c] = values[c], l.place[c] = places[c];
         __syncthreads();
         l.limit = l.held < l.count || l.count == 0 ? infinity() : l.value[l.count - 1];
-        within += go_through(a, l, (const REAL *)a.panel + at * a.cols,
-                             a.exclude_self ? a.i + row : -1);
+        within += go_through(a, l, (const REAL *)a.panel.values + at * a.panel.cols,
+                             a.exclude_self ? a.panel.i + row : -1);
         sort(l);
-        if (a.end)
-            store(a, l, item, a.i + row, within);
-        for (int c = (int)threadIdx.x; !a.end && c < l.held; c += NEAREST_THREADS)
+        if (a.panel.end)
+            store(a, l, item, a.panel.i + row, within);
+        for (int c = (int)threadIdx.x; !a.panel.end && c < l.held; c += NEAREST_THREADS)
             values[c] = l.value[c], places[c] = l.place[c];
-        if (!a.end && threadIdx.x == 0)
+        if (!a.panel.end && threadIdx.x == 0)
             a.state[at].stored = l.held, a.state[at].within = within;
         __syncthreads(); /* the list is no longer read */
     }
