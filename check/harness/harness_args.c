@@ -184,7 +184,10 @@ static int each_line(char *line, const struct case_op *op,
     if (count == 0)
         return HARNESS_RIGHT;
     status = request_parse(&r, op, count, words);
-    return status == HARNESS_RIGHT ? body(&r, arg) : status;
+    if (status == HARNESS_RIGHT)
+        status = body(&r, arg);
+    (void)fflush(stdout); /* a later problem may be killed by a time limit */
+    return status;
 }
 
 static int each_of_file(const char *path, const struct case_op *op,
