@@ -4,7 +4,7 @@
  * Derivatives are taken node by node, by the chain rule.  A derivative that is 0 whatever the
  * numbers is no node but NOTHING, and falls out of sums and products.  Where there is none:
  * |x|' = 0 at 0; fmin, fmax and ?: have that of the branch they take; comparisons have 0; pow(a, b)
- * has 0 by b at a = 0, its limit for b > 0.
+ * has 0 by b at a = 0, its limit for b > 0, and 0 by a where b = 0.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -80,18 +80,32 @@ static int log_of_base(struct gram_expression *e, int a)
                                 of(e, GRAM_OP_LOG, a));
 }
 
-/* a^b: b a^(b-1) a' for a constant exponent, else a^b (b' log a + b a' / a). */
+/* b a^(b-1), which is 0 for b = 0 and any a: the exponent is 0 there, not -1, since 0 times the
+ * infinite 1 / a of a = 0 is no number. */
+static int slope_by_base(struct gram_expression *e, int a, int b)
+{
+    int zero = number(e, 0);
+    int lower = gram_expression_node(e, GRAM_OP_SELECT, make(e, GRAM_OP_EQUAL, b, zero), zero,
+                                     make(e, GRAM_OP_SUBTRACT, b, number(e, 1)));
+
+    if (e->node[b].op == GRAM_OP_NUMBER)
+        lower = e->node[b].number == 0 ? zero : number(e, e->node[b].number - 1);
+    return make(e, GRAM_OP_MULTIPLY, b, make(e, GRAM_OP_POW, a, lower));
+}
+
+/* a^b: b a^(b-1) a' + a^b log a b' */
 static int slope_of_power(struct gram_expression *e, int node, int a_slope, int b_slope)
 {
     const int a = e->node[node].arg[0], b = e->node[node].arg[1];
+    const bool zero = e->node[b].op == GRAM_OP_NUMBER && e->node[b].number == 0;
+    const bool one = e->node[b].op == GRAM_OP_NUMBER && e->node[b].number == 1;
+    int by_base = NOTHING, by_exponent = NOTHING;
 
-    if (b_slope == NOTHING) {
-        int lower = make(e, GRAM_OP_POW, a, make(e, GRAM_OP_SUBTRACT, b, number(e, 1)));
-        return times(e, make(e, GRAM_OP_MULTIPLY, b, lower), a_slope);
-    }
-    return times(
-        e, node,
-        sum(e, times(e, log_of_base(e, a), b_slope), times(e, b, quotient(e, a_slope, a))));
+    if (a_slope != NOTHING && !zero)
+        by_base = one ? a_slope : times(e, slope_by_base(e, a, b), a_slope);
+    if (b_slope != NOTHING)
+        by_exponent = times(e, node, times(e, log_of_base(e, a), b_slope));
+    return sum(e, by_base, by_exponent);
 }
 
 /* The slopes of asin(a), atan(a) and erf(a); acos has minus that of asin. */

@@ -353,7 +353,8 @@ bool gram_tensors_same(const gram_tensor *a, const gram_tensor *b)
     return true;
 }
 
-gram_status gram_options_copy(gram_context *g, void *options, size_t size, const void *given)
+gram_status gram_struct_copy(gram_context *g, const char *name, void *to, size_t size,
+                             const void *given)
 {
     size_t theirs;
 
@@ -362,8 +363,13 @@ gram_status gram_options_copy(gram_context *g, void *options, size_t size, const
     memcpy(&theirs, given, sizeof theirs);
     if (theirs < sizeof theirs || theirs > size)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.size is %zu, expected at least %zu and at most %zu", theirs,
+                         "%ssize is %zu, expected at least %zu and at most %zu", name, theirs,
                          sizeof theirs, size);
-    memcpy(options, given, theirs);
+    memcpy(to, given, theirs);
     return GRAM_OK;
+}
+
+gram_status gram_options_copy(gram_context *g, void *options, size_t size, const void *given)
+{
+    return gram_struct_copy(g, "options.", options, size, given);
 }

@@ -179,6 +179,10 @@ bool gram_tensors_same(const gram_tensor *a, const gram_tensor *b);
 /* Copies a caller's options struct into ours: its size bounds what is read, the rest keeps the
  * defaults already in options. */
 gram_status gram_options_copy(gram_context *g, void *options, size_t size, const void *given);
+/* The same for another struct that begins with its size; name: how messages call its members, for
+ * example "options.metric->". */
+gram_status gram_struct_copy(gram_context *g, const char *name, void *to, size_t size,
+                             const void *given);
 
 /* "f32", "f64", ... for messages. */
 const char *gram_dtype_name(gram_dtype dtype);

@@ -326,6 +326,18 @@ gram_status gram_cache_warm_kernel(gram_context *g, const gram_tensor *x, const 
 
 /* ---- The fastest way of computing a kernel matrix here -------------------------------------- */
 
+struct tuning {
+    const struct gram_cdist_op *op;
+    gram_tuning *found;
+};
+
+static gram_status run_tune(gram_context *g, const void *work)
+{
+    const struct tuning *t = work;
+
+    return g->backend->tune(g, t->op, t->found);
+}
+
 gram_status gram_tune(gram_context *g, const gram_tensor *x, const gram_tensor *y,
                       const gram_kernel_options *options, gram_tensor *out, gram_tuning *result)
 {
@@ -334,6 +346,7 @@ gram_status gram_tune(gram_context *g, const gram_tensor *x, const gram_tensor *
     gram_tuning found = {.size = size};
     struct gram_expression expression;
     struct gram_cdist_op op;
+    const struct tuning work = {&op, &found};
 
     TRY(gram_begin(g, __func__));
     if (size < sizeof size || size > sizeof found)
@@ -343,7 +356,7 @@ gram_status gram_tune(gram_context *g, const gram_tensor *x, const gram_tensor *
     TRY(refuse_metric(g, &op));
     if (!g->backend->tune)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s has nothing to tune", g->backend->name);
-    TRY(g->backend->tune(g, &op, &found));
+    TRY(gram_lengths_call(g, &op, run_tune, &work)); /* of the quotients, as in gram_kernel */
     memcpy(result, &found, size);
     return GRAM_OK;
 }

@@ -26,7 +26,7 @@ gram_status gram_metric_rows_fit(gram_context *g, const struct gram_cdist_op *op
 gram_status gram_metric_copy(gram_context *g, const gram_distance *given, gram_distance *metric)
 {
     *metric = (gram_distance)GRAM_DISTANCE_INIT;
-    TRY(gram_options_copy(g, metric, sizeof *metric, given));
+    TRY(gram_struct_copy(g, "options.metric->", metric, sizeof *metric, given));
     if (metric->kind < GRAM_DISTANCE_MINKOWSKI || metric->kind > GRAM_DISTANCE_NAN_EUCLIDEAN)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.metric->kind is %d, expected a gram_distance_kind, 0 to %d",

@@ -71,6 +71,27 @@ static void sizes_of_options(struct harness *h)
     CHECK(h, create(&o, message) == GRAM_OK, "members after the size were read: %s", message);
 }
 
+/* The message names the struct that is wrong, not the options that point to it. */
+static void a_bad_size_of_a_metric_is_said_of_the_metric(struct harness *h)
+{
+    gram_distance metric = GRAM_DISTANCE_INIT;
+    gram_cdist_options distances = GRAM_CDIST_OPTIONS_INIT;
+    gram_kernel_options kernel = GRAM_KERNEL_OPTIONS_INIT;
+    double x[4] = {1, 2, 3, 4}, out[4];
+    gram_tensor tx = gram_matrix(x, 2, 2, GRAM_F64), to = gram_matrix(out, 2, 2, GRAM_F64);
+
+    metric.size = sizeof metric + 8;
+    distances.metric = kernel.metric = &metric;
+    CHECK(h,
+          gram_cdist(h->g, &tx, NULL, gram_number(2), &distances, &to) == GRAM_INVALID_ARGUMENT &&
+              strstr(gram_message(h->g), "options.metric->size is "),
+          "%s", gram_message(h->g));
+    CHECK(h,
+          gram_kernel(h->g, &tx, NULL, &kernel, &to) == GRAM_INVALID_ARGUMENT &&
+              strstr(gram_message(h->g), "options.metric->size is "),
+          "%s", gram_message(h->g));
+}
+
 static void devices_that_are_not_here(struct harness *h)
 {
     gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
@@ -377,20 +398,21 @@ static void scratch_of_no_bytes_has_an_address(struct harness *h)
 }
 
 static const struct test_function tests[] = {
-    {"scratch_of_no_bytes_has_an_address", scratch_of_no_bytes_has_an_address},
-    {    "defaults_and_bounds_of_options",     defaults_and_bounds_of_options},
-    {                  "sizes_of_options",                   sizes_of_options},
-    {         "devices_that_are_not_here",          devices_that_are_not_here},
-    {          "allocators_come_in_pairs",           allocators_come_in_pairs},
-    {           "creation_without_memory",            creation_without_memory},
-    {                       "environment",                        environment},
-    {                 "threads_of_others",                  threads_of_others},
-    {                       "information",                        information},
-    {                 "names_of_statuses",                  names_of_statuses},
-    {      "messages_belong_to_a_context",       messages_belong_to_a_context},
-    {                   "given_workspace",                    given_workspace},
-    {                "a_limit_of_scratch",                 a_limit_of_scratch},
-    {                            "memory",                             memory},
+    {          "scratch_of_no_bytes_has_an_address",           scratch_of_no_bytes_has_an_address},
+    {              "defaults_and_bounds_of_options",               defaults_and_bounds_of_options},
+    {                            "sizes_of_options",                             sizes_of_options},
+    {"a_bad_size_of_a_metric_is_said_of_the_metric", a_bad_size_of_a_metric_is_said_of_the_metric},
+    {                   "devices_that_are_not_here",                    devices_that_are_not_here},
+    {                    "allocators_come_in_pairs",                     allocators_come_in_pairs},
+    {                     "creation_without_memory",                      creation_without_memory},
+    {                                 "environment",                                  environment},
+    {                           "threads_of_others",                            threads_of_others},
+    {                                 "information",                                  information},
+    {                           "names_of_statuses",                            names_of_statuses},
+    {                "messages_belong_to_a_context",                 messages_belong_to_a_context},
+    {                             "given_workspace",                              given_workspace},
+    {                          "a_limit_of_scratch",                           a_limit_of_scratch},
+    {                                      "memory",                                       memory},
 };
 
 int main(void)

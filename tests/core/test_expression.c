@@ -376,13 +376,48 @@ static void parameter_derivatives(struct harness *h)
         }
 }
 
+/* By the product s: 0 times the infinite derivative of a base or of a logarithm would be NaN. */
+static void derivatives_of_powers_at_0_are_numbers(struct harness *h)
+{
+    static const struct {
+        const char *text;
+        double a, want;
+    } by_s[] = {
+        {            "pow(s, 0)", 0, 0},
+        {            "pow(s, 1)", 0, 1},
+        {            "pow(s, 2)", 0, 0},
+        {            "pow(s, a)", 0, 0},
+        {            "pow(s, a)", 1, 1},
+        {            "pow(s, a)", 2, 0},
+        {    "pow(s, 0) + 3 * s", 0, 3},
+        {        "pow(s, s + 1)", 0, 1},
+        {        "pow(s, s + 2)", 0, 0},
+        {        "pow(a, 0) * s", 0, 1},
+        {"pow(s, a < 1 ? 0 : 2)", 0, 0},
+    };
+
+    for (int i = 0; i < LENGTH(by_s); i++)
+        for (int dtype = GRAM_F32; dtype <= GRAM_F64; dtype++) {
+            const gram_parameter a = {"a", gram_number(by_s[i].a)};
+            gram_kernel_options o = expression_of(by_s[i].text);
+            double got = 0;
+            o.parameters = &a, o.parameter_count = 1;
+            o.output = GRAM_WEIGHT;
+            CHECK(h, evaluate(h, &o, (gram_dtype)dtype, 1, &got) == GRAM_OK, "%s",
+                  gram_message(h->g));
+            CHECK(h, got == by_s[i].want, "%s with a = %g: %.17g, not %.17g", by_s[i].text,
+                  by_s[i].a, got, by_s[i].want);
+        }
+}
+
 static const struct test_function tests[] = {
-    {             "formulas",              formulas},
-    {       "special_values",        special_values},
-    {               "powers",                powers},
-    {           "parameters",            parameters},
-    {            "gradients",             gradients},
-    {"parameter_derivatives", parameter_derivatives},
+    {                              "formulas",                               formulas},
+    {                        "special_values",                         special_values},
+    {                                "powers",                                 powers},
+    {                            "parameters",                             parameters},
+    {                             "gradients",                              gradients},
+    {                 "parameter_derivatives",                  parameter_derivatives},
+    {"derivatives_of_powers_at_0_are_numbers", derivatives_of_powers_at_0_are_numbers},
 };
 
 int main(void)

@@ -236,6 +236,39 @@ static void a_value_out_of_range_gives_nan(struct harness *h)
     problem_close(&q);
 }
 
+/* What is measured is the kernel of the quotients, which is what gram_kernel computes. */
+static void tuning_a_kernel_with_lengths_divides_by_them(struct harness *h)
+{
+    static const float numbers[] = {4, 8, 2, 16, 32};
+    gram_kernel_options o = GRAM_KERNEL_OPTIONS_INIT;
+    gram_tuning result = {.size = sizeof result};
+    float tuned[2] = {0}, computed[2] = {-1, -1};
+    gram_tensor lengths;
+    struct problem q;
+
+    if (!problem_open(h, &q, NULL, 30, 5))
+        return;
+    lengths = on_device(device_allocate(sizeof numbers), 1, 5);
+    lengths.ndim = 1;
+    lengths.shape[0] = 5, lengths.stride[0] = 1;
+    CHECK(h, device_upload(lengths.data, numbers, sizeof numbers), "upload");
+    o.lengths = &lengths;
+    CHECK(h,
+          gram_tune(q.g, &q.x, NULL, &o, &q.out, &result) == GRAM_OK &&
+              gram_context_synchronize(q.g) == GRAM_OK &&
+              device_download(tuned, q.out.data, sizeof tuned),
+          "%s", gram_message(q.g));
+    CHECK(h,
+          gram_kernel(q.g, &q.x, NULL, &o, &q.out) == GRAM_OK &&
+              gram_context_synchronize(q.g) == GRAM_OK &&
+              device_download(computed, q.out.data, sizeof computed),
+          "%s", gram_message(q.g));
+    CHECK(h, tuned[1] == computed[1] && result.tile > 0, "%g, not %g", (double)tuned[1],
+          (double)computed[1]);
+    device_release(lengths.data);
+    problem_close(&q);
+}
+
 /* Rows that lie where no memory is: what the device says of it, and that nothing is done after. */
 static void a_fault_here(struct harness *h)
 {
@@ -287,14 +320,15 @@ static void a_fault_is_told_and_ends_the_work(struct harness *h)
 }
 
 static const struct test_function tests[] = {
-    {                 "without_a_device",                  without_a_device},
-    {            "a_plugin_that_is_none",             a_plugin_that_is_none},
-    {                      "environment",                       environment},
-    { "a_graph_is_captured_and_replayed",  a_graph_is_captured_and_replayed},
-    {    "memory_of_the_host_is_refused",     memory_of_the_host_is_refused},
-    {   "a_value_out_of_range_gives_nan",    a_value_out_of_range_gives_nan},
-    {"a_fault_is_told_and_ends_the_work", a_fault_is_told_and_ends_the_work},
-    {          "more_than_2_31_elements",           more_than_2_31_elements},
+    {                            "without_a_device",                             without_a_device},
+    {                       "a_plugin_that_is_none",                        a_plugin_that_is_none},
+    {                                 "environment",                                  environment},
+    {            "a_graph_is_captured_and_replayed",             a_graph_is_captured_and_replayed},
+    {               "memory_of_the_host_is_refused",                memory_of_the_host_is_refused},
+    {              "a_value_out_of_range_gives_nan",               a_value_out_of_range_gives_nan},
+    {"tuning_a_kernel_with_lengths_divides_by_them", tuning_a_kernel_with_lengths_divides_by_them},
+    {           "a_fault_is_told_and_ends_the_work",            a_fault_is_told_and_ends_the_work},
+    {                     "more_than_2_31_elements",                      more_than_2_31_elements},
 };
 
 int main(int argc, char **argv)
