@@ -25,44 +25,39 @@ typedef struct factor_params params;
 
 /* ---- Where elements lie ---------------------------------------------------------------------- */
 
-/* A position of all samples, or a feature. */
-struct place {
-    struct part part;
-    int there;
-};
-
-static __device__ struct place position_at(const params &a, long long q)
+/* A position of all samples. */
+static __device__ struct part position_at(const params &a, long long q)
 {
-    struct place p = {};
+    struct part p = {};
 
     if (q >= a.count)
         return p;
     const long long sample = q / a.l.positions;
     const int s = (int)(q - sample * a.l.positions);
-    p.part = input_position(a.l, s);
-    p.part.at += sample * a.l.a.sample_stride;
+    p = input_position(a.l, s);
+    p.at += sample * a.l.a.sample_stride;
     p.there = !a.masked || table_row(a.l.g, sample, s) != a.l.padding_row;
     return p;
 }
 
 /* there 2: the feature that is 1. */
-static __device__ struct place feature_at(const params &a, long long group, long long f)
+static __device__ struct part feature_at(const params &a, long long group, long long f)
 {
-    struct place p = {};
+    struct part p = {};
 
+    if (f < a.features)
+        p = input_feature(a.l, (int)group, (int)f);
     p.there = f < a.features ? 1 : f == a.features && a.ones ? 2 : 0;
-    if (p.there == 1)
-        p.part = input_feature(a.l, (int)group, (int)f);
     return p;
 }
 
-static __device__ REAL element_of(const params &a, const struct place &p, const struct place &f)
+static __device__ REAL element_of(const params &a, const struct part &p, const struct part &f)
 {
     if (!p.there || f.there != 1)
         return p.there && f.there == 2 ? (REAL)1 : (REAL)0;
-    if (a.l.patches && !inside(a.l, f.part, p.part))
+    if (a.l.patches && !inside(a.l, f, p))
         return 0;
-    return side_value(a.l.a, p.part.at + f.part.at);
+    return side_value(a.l.a, p.at + f.at);
 }
 
 /* ---- Products ------------------------------------------------------------------------------- */
@@ -81,8 +76,8 @@ static __device__ void tile_of(long long pair, long long *i, long long *j)
 }
 
 /* DEPTH positions of SIDE features to shared memory. */
-static __device__ void load(const params &a, const struct place *positions,
-                            const struct place *features, REAL (*to)[ROW])
+static __device__ void load(const params &a, const struct part *positions,
+                            const struct part *features, REAL (*to)[ROW])
 {
     const int t = (int)threadIdx.x;
 
@@ -115,7 +110,7 @@ static __device__ void multiply(const REAL (*left)[ROW], const REAL (*right)[ROW
 extern "C" __global__ void __launch_bounds__(THREADS)
     factor_products(const __grid_constant__ params a)
 {
-    __shared__ struct place positions[BATCH], rows[SIDE], cols[SIDE];
+    __shared__ struct part positions[BATCH], rows[SIDE], cols[SIDE];
     __shared__ __align__(16) REAL left[DEPTH][ROW];
     __shared__ __align__(16) REAL right[DEPTH][ROW];
     const long long pair = blockIdx.x % a.pairs, group = blockIdx.x / a.pairs % a.l.groups;
@@ -222,7 +217,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (long long e = (long long)blockIdx.x * THREADS + threadIdx.x; e < all; e += step) {
         const long long f = e % a.features, sample = e / a.features % samples;
         const long long group = e / a.features / samples;
-        const struct place feature = feature_at(a, group, f);
+        const struct part feature = feature_at(a, group, f);
         double sum = 0;
         for (int s = 0; s < a.l.positions; s++)
             sum += (double)element_of(a, position_at(a, sample * a.l.positions + s), feature);
