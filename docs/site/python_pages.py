@@ -119,8 +119,12 @@ def result(node):
 
 
 def unique(overloads):
-    """Overloads that differ in nothing that a signature shows are shown once."""
-    return list(dict.fromkeys(overloads))
+    """Overloads that differ in nothing that a signature shows are shown once.
+
+    Which library an array is of is known to type checkers alone; here it is an Array.
+    """
+    plain = [re.sub(r"_NumPyLike|_ArrayT|NDArray\[[\w.]+\]", "Array", text) for text in overloads]
+    return list(dict.fromkeys(plain))
 
 
 def directive(kind, signatures, text):
@@ -179,6 +183,8 @@ def aliases(path):
     out = []
     for node in parsed(path).body:
         if not isinstance(node, ast.AnnAssign) or "TypeAlias" not in ast.unparse(node.annotation):
+            continue
+        if not is_public(node.target.id):
             continue
         comment, at = [], node.lineno - 2
         while lines[at].startswith("#"):

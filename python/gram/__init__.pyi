@@ -1,5 +1,8 @@
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, overload
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gram import cache as cache
 from gram import machine as machine
@@ -10,6 +13,21 @@ from gram.machine import Machine as Machine
 # An array of NumPy, PyTorch, JAX, CuPy, or of anything with the buffer protocol or DLPack; what
 # comes back is of the library of the first one.
 Array: TypeAlias = Any
+
+class _Frame(Protocol):
+    def to_numpy(self, *args: Any, **kwargs: Any) -> Any: ...
+
+class _Shaped(Protocol):
+    @property
+    def shape(self) -> Any: ...
+    @property
+    def dtype(self) -> Any: ...
+
+# Of these the result is an array of NumPy: such an array, lists, buffers, data frames.
+_NumPyLike: TypeAlias = np.ndarray[Any, Any] | Sequence[Any] | _Frame
+# Of these it is an array of their own library: PyTorch, JAX, CuPy and others that know DLPack.
+_ArrayT = TypeVar("_ArrayT", bound=_Shaped)
+
 # A number, or an array whose values broadcast over the batch.
 Number: TypeAlias = float | Array
 Kernel: TypeAlias = Literal[
@@ -146,8 +164,9 @@ def memory_info(device: Any = "cpu") -> MemoryInfo: ...
 def info() -> Info: ...
 def get_threads() -> int: ...
 def set_threads(count: int, /) -> None: ...
+@overload
 def cdist(
-    x: Array,
+    x: _NumPyLike,
     y: Array | None = None,
     p: Number = 2.0,
     root: bool = True,
@@ -156,18 +175,42 @@ def cdist(
     metric: Metric | None = None,
     weights: Array | None = None,
     condensed: bool = False,
-) -> Array: ...
+) -> NDArray[Any]: ...
+@overload
+def cdist(
+    x: _ArrayT,
+    y: Array | None = None,
+    p: Number = 2.0,
+    root: bool = True,
+    out: Array | None = None,
+    *,
+    metric: Metric | None = None,
+    weights: Array | None = None,
+    condensed: bool = False,
+) -> _ArrayT: ...
+@overload
 def median_distance(
-    x: Array,
+    x: _NumPyLike,
     p: Number = 2.0,
     *,
     root: bool = True,
     rows: int = 2000,
     seed: int = 0,
     out: Array | None = None,
-) -> Array: ...
+) -> NDArray[Any]: ...
+@overload
+def median_distance(
+    x: _ArrayT,
+    p: Number = 2.0,
+    *,
+    root: bool = True,
+    rows: int = 2000,
+    seed: int = 0,
+    out: Array | None = None,
+) -> _ArrayT: ...
+@overload
 def nearest(
-    x: Array,
+    x: _NumPyLike,
     y: Array | None = None,
     *,
     count: int,
@@ -176,9 +219,22 @@ def nearest(
     radius: float | None = None,
     counts: Array | None = None,
     out: tuple[Array, Array] | None = None,
-) -> tuple[Array, Array]: ...
+) -> tuple[NDArray[Any], NDArray[Any]]: ...
+@overload
+def nearest(
+    x: _ArrayT,
+    y: Array | None = None,
+    *,
+    count: int,
+    p: Number = 2.0,
+    exclude_self: bool = False,
+    radius: float | None = None,
+    counts: Array | None = None,
+    out: tuple[Array, Array] | None = None,
+) -> tuple[_ArrayT, _ArrayT]: ...
+@overload
 def kernel(
-    x: Array,
+    x: _NumPyLike,
     y: Array | None = None,
     kernel: Kernel = "laplace",
     *,
@@ -200,10 +256,35 @@ def kernel(
     parameter: str | None = None,
     lengths: Array | None = None,
     out: Array | None = None,
-) -> Array: ...
+) -> NDArray[Any]: ...
+@overload
+def kernel(
+    x: _ArrayT,
+    y: Array | None = None,
+    kernel: Kernel = "laplace",
+    *,
+    bandwidth: Number = 1.0,
+    p: Number = 2.0,
+    exponent: Number = 1.0,
+    alpha: Number = 1.0,
+    gamma: Number = 1.0,
+    coef0: Number = 0.0,
+    degree: Number = 3.0,
+    regularization: Number = 0.0,
+    row_offset: int = 0,
+    column_offset: int = 0,
+    outer_power: Number | None = None,
+    expression: str | None = None,
+    of: Literal["distance", "sum", "product"] = "distance",
+    parameters: dict[str, Number] | None = None,
+    output: Output = "value",
+    parameter: str | None = None,
+    lengths: Array | None = None,
+    out: Array | None = None,
+) -> _ArrayT: ...
 @overload
 def kernel_vjp(
-    x: Array,
+    x: _NumPyLike,
     y: Array | None = None,
     kernel: Kernel = "laplace",
     *,
@@ -227,10 +308,37 @@ def kernel_vjp(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
-) -> tuple[Array, ...]: ...
+) -> tuple[NDArray[Any], ...]: ...
 @overload
 def kernel_vjp(
-    x: Array,
+    x: _ArrayT,
+    y: Array | None = None,
+    kernel: Kernel = "laplace",
+    *,
+    grad: Array,
+    wrt: tuple[Wrt, ...] | list[Wrt],
+    out: tuple[Array, ...] | None = None,
+    bandwidth: Number = 1.0,
+    p: Number = 2.0,
+    exponent: Number = 1.0,
+    alpha: Number = 1.0,
+    gamma: Number = 1.0,
+    coef0: Number = 0.0,
+    degree: Number = 3.0,
+    regularization: Number = 0.0,
+    row_offset: int = 0,
+    column_offset: int = 0,
+    outer_power: Number | None = None,
+    expression: str | None = None,
+    of: Literal["distance", "sum", "product"] = "distance",
+    parameters: dict[str, Number] | None = None,
+    output: Output = "value",
+    parameter: str | None = None,
+    lengths: Array | None = None,
+) -> tuple[_ArrayT, ...]: ...
+@overload
+def kernel_vjp(
+    x: _NumPyLike,
     y: Array | None = None,
     kernel: Kernel = "laplace",
     *,
@@ -254,12 +362,45 @@ def kernel_vjp(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
-) -> Array: ...
+) -> NDArray[Any]: ...
+@overload
+def kernel_vjp(
+    x: _ArrayT,
+    y: Array | None = None,
+    kernel: Kernel = "laplace",
+    *,
+    grad: Array,
+    wrt: Wrt = "x",
+    out: Array | None = None,
+    bandwidth: Number = 1.0,
+    p: Number = 2.0,
+    exponent: Number = 1.0,
+    alpha: Number = 1.0,
+    gamma: Number = 1.0,
+    coef0: Number = 0.0,
+    degree: Number = 3.0,
+    regularization: Number = 0.0,
+    row_offset: int = 0,
+    column_offset: int = 0,
+    outer_power: Number | None = None,
+    expression: str | None = None,
+    of: Literal["distance", "sum", "product"] = "distance",
+    parameters: dict[str, Number] | None = None,
+    output: Output = "value",
+    parameter: str | None = None,
+    lengths: Array | None = None,
+) -> _ArrayT: ...
+@overload
 def cdist_grad(
-    a: Array, b: Array, c: Array, d: Array, p: Number = 2.0, *, out: Array | None = None
-) -> Array: ...
+    a: _NumPyLike, b: Array, c: Array, d: Array, p: Number = 2.0, *, out: Array | None = None
+) -> NDArray[Any]: ...
+@overload
+def cdist_grad(
+    a: _ArrayT, b: Array, c: Array, d: Array, p: Number = 2.0, *, out: Array | None = None
+) -> _ArrayT: ...
+@overload
 def agop(
-    a: Array,
+    a: _NumPyLike,
     b: Array,
     c: Array,
     d: Array,
@@ -269,9 +410,23 @@ def agop(
     accumulate: bool = False,
     points: int = 0,
     out: Array | None = None,
-) -> Array: ...
+) -> NDArray[Any]: ...
+@overload
+def agop(
+    a: _ArrayT,
+    b: Array,
+    c: Array,
+    d: Array,
+    p: Number = 2.0,
+    *,
+    diagonal: bool = False,
+    accumulate: bool = False,
+    points: int = 0,
+    out: Array | None = None,
+) -> _ArrayT: ...
+@overload
 def solve_cholesky(
-    a: Array,
+    a: _NumPyLike,
     b: Array,
     *,
     lower: bool = True,
@@ -285,9 +440,27 @@ def solve_cholesky(
     refinings: Array | None = None,
     info: Array | None = None,
     out: Array | None = None,
-) -> Array: ...
+) -> NDArray[Any]: ...
+@overload
+def solve_cholesky(
+    a: _ArrayT,
+    b: Array,
+    *,
+    lower: bool = True,
+    factored: bool = False,
+    factor: Array | None = None,
+    jitter: Sequence[float] | None = None,
+    jittered: Array | None = None,
+    rcond: Array | None = None,
+    refine: bool = False,
+    backward: Array | None = None,
+    refinings: Array | None = None,
+    info: Array | None = None,
+    out: Array | None = None,
+) -> _ArrayT: ...
+@overload
 def solve_lu(
-    a: Array,
+    a: _NumPyLike,
     b: Array,
     *,
     factored: bool = False,
@@ -299,7 +472,22 @@ def solve_lu(
     refinings: Array | None = None,
     info: Array | None = None,
     out: Array | None = None,
-) -> Array: ...
+) -> NDArray[Any]: ...
+@overload
+def solve_lu(
+    a: _ArrayT,
+    b: Array,
+    *,
+    factored: bool = False,
+    factor: Array | None = None,
+    pivots: Array | None = None,
+    rcond: Array | None = None,
+    refine: bool = False,
+    backward: Array | None = None,
+    refinings: Array | None = None,
+    info: Array | None = None,
+    out: Array | None = None,
+) -> _ArrayT: ...
 def tune(
     x: Array,
     y: Array | None = None,
@@ -326,7 +514,7 @@ def tune(
 ) -> Tuning: ...
 @overload
 def eigh(
-    a: Array,
+    a: _NumPyLike,
     *,
     lower: bool = True,
     vectors: Literal[True] = True,
@@ -343,10 +531,30 @@ def eigh(
     background: Literal[False] = False,
     info: Array | None = None,
     out: Array | tuple[Array, Array] | None = None,
-) -> tuple[Array, Array]: ...
+) -> tuple[NDArray[Any], NDArray[Any]]: ...
 @overload
 def eigh(
-    a: Array,
+    a: _ArrayT,
+    *,
+    lower: bool = True,
+    vectors: Literal[True] = True,
+    select: Literal["all", "index", "value", "largest", "smallest"] = "all",
+    first: int = 0,
+    count: int | None = None,
+    range: tuple[float, float] | None = None,
+    found: Array | None = None,
+    driver: Driver = "auto",
+    tolerance: float = 0.0,
+    products: int = 0,
+    seed: int = 0,
+    report: dict[str, Any] | None = None,
+    background: Literal[False] = False,
+    info: Array | None = None,
+    out: Array | tuple[Array, Array] | None = None,
+) -> tuple[_ArrayT, _ArrayT]: ...
+@overload
+def eigh(
+    a: _NumPyLike,
     *,
     lower: bool = True,
     vectors: Literal[False],
@@ -363,7 +571,27 @@ def eigh(
     background: Literal[False] = False,
     info: Array | None = None,
     out: Array | tuple[Array, Array] | None = None,
-) -> Array: ...
+) -> NDArray[Any]: ...
+@overload
+def eigh(
+    a: _ArrayT,
+    *,
+    lower: bool = True,
+    vectors: Literal[False],
+    select: Literal["all", "index", "value", "largest", "smallest"] = "all",
+    first: int = 0,
+    count: int | None = None,
+    range: tuple[float, float] | None = None,
+    found: Array | None = None,
+    driver: Driver = "auto",
+    tolerance: float = 0.0,
+    products: int = 0,
+    seed: int = 0,
+    report: dict[str, Any] | None = None,
+    background: Literal[False] = False,
+    info: Array | None = None,
+    out: Array | tuple[Array, Array] | None = None,
+) -> _ArrayT: ...
 @overload
 def eigh(
     a: Array,
@@ -419,7 +647,7 @@ def eigh_many(
 ) -> list[Any]: ...
 @overload
 def eigh_multi(
-    a: Array,
+    a: _NumPyLike,
     *,
     devices: str | Iterable[str] | None = None,
     lower: bool = True,
@@ -429,10 +657,23 @@ def eigh_multi(
     count: int | None = None,
     info: Array | None = None,
     force: bool = False,
-) -> tuple[Array, Array]: ...
+) -> tuple[NDArray[Any], NDArray[Any]]: ...
 @overload
 def eigh_multi(
-    a: Array,
+    a: _ArrayT,
+    *,
+    devices: str | Iterable[str] | None = None,
+    lower: bool = True,
+    vectors: Literal[True] = True,
+    select: Literal["all", "index", "largest", "smallest"] = "all",
+    first: int = 0,
+    count: int | None = None,
+    info: Array | None = None,
+    force: bool = False,
+) -> tuple[_ArrayT, _ArrayT]: ...
+@overload
+def eigh_multi(
+    a: _NumPyLike,
     *,
     devices: str | Iterable[str] | None = None,
     lower: bool = True,
@@ -442,7 +683,20 @@ def eigh_multi(
     count: int | None = None,
     info: Array | None = None,
     force: bool = False,
-) -> Array: ...
+) -> NDArray[Any]: ...
+@overload
+def eigh_multi(
+    a: _ArrayT,
+    *,
+    devices: str | Iterable[str] | None = None,
+    lower: bool = True,
+    vectors: Literal[False],
+    select: Literal["all", "index", "largest", "smallest"] = "all",
+    first: int = 0,
+    count: int | None = None,
+    info: Array | None = None,
+    force: bool = False,
+) -> _ArrayT: ...
 @overload
 def eigh_multi(
     a: Array,
@@ -475,8 +729,9 @@ def tune_eigh(
     info: Array | None = None,
     out: Array | tuple[Array, Array] | None = None,
 ) -> EighTuning: ...
+@overload
 def kernel_matmul(
-    x: Array,
+    x: _NumPyLike,
     y: Array | None = None,
     kernel: Kernel = "laplace",
     *,
@@ -500,9 +755,37 @@ def kernel_matmul(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
-) -> Array: ...
+) -> NDArray[Any]: ...
+@overload
+def kernel_matmul(
+    x: _ArrayT,
+    y: Array | None = None,
+    kernel: Kernel = "laplace",
+    *,
+    v: Array,
+    accumulate: bool = False,
+    out: Array | None = None,
+    bandwidth: Number = 1.0,
+    p: Number = 2.0,
+    exponent: Number = 1.0,
+    alpha: Number = 1.0,
+    gamma: Number = 1.0,
+    coef0: Number = 0.0,
+    degree: Number = 3.0,
+    regularization: Number = 0.0,
+    row_offset: int = 0,
+    column_offset: int = 0,
+    outer_power: Number | None = None,
+    expression: str | None = None,
+    of: Literal["distance", "sum", "product"] = "distance",
+    parameters: dict[str, Number] | None = None,
+    output: Output = "value",
+    parameter: str | None = None,
+    lengths: Array | None = None,
+) -> _ArrayT: ...
+@overload
 def kernel_reduce(
-    x: Array,
+    x: _NumPyLike,
     y: Array | None = None,
     kernel: Kernel = "laplace",
     *,
@@ -527,18 +810,58 @@ def kernel_reduce(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
-) -> Array: ...
+) -> NDArray[Any]: ...
+@overload
+def kernel_reduce(
+    x: _ArrayT,
+    y: Array | None = None,
+    kernel: Kernel = "laplace",
+    *,
+    what: Literal["min", "max", "argmin", "argmax", "logsumexp", "softmax"],
+    v: Array | None = None,
+    scale: float = 1.0,
+    out: Array | None = None,
+    bandwidth: Number = 1.0,
+    p: Number = 2.0,
+    exponent: Number = 1.0,
+    alpha: Number = 1.0,
+    gamma: Number = 1.0,
+    coef0: Number = 0.0,
+    degree: Number = 3.0,
+    regularization: Number = 0.0,
+    row_offset: int = 0,
+    column_offset: int = 0,
+    outer_power: Number | None = None,
+    expression: str | None = None,
+    of: Literal["distance", "sum", "product"] = "distance",
+    parameters: dict[str, Number] | None = None,
+    output: Output = "value",
+    parameter: str | None = None,
+    lengths: Array | None = None,
+) -> _ArrayT: ...
+@overload
 def matmul_batched(
-    a: Array,
+    a: _NumPyLike,
     b: Array,
     *,
     alpha: Number = 1.0,
     beta: Number = 0.0,
     c: Array | None = None,
     out: Array | None = None,
-) -> Array: ...
+) -> NDArray[Any]: ...
+@overload
+def matmul_batched(
+    a: _ArrayT,
+    b: Array,
+    *,
+    alpha: Number = 1.0,
+    beta: Number = 0.0,
+    c: Array | None = None,
+    out: Array | None = None,
+) -> _ArrayT: ...
+@overload
 def matmul_chunked(
-    a: Array,
+    a: _NumPyLike,
     b: Array,
     *,
     alpha: Number = 1.0,
@@ -547,9 +870,22 @@ def matmul_chunked(
     out: Array | None = None,
     memory: int = 0,
     device: Any = None,
-) -> Array: ...
+) -> NDArray[Any]: ...
+@overload
+def matmul_chunked(
+    a: _ArrayT,
+    b: Array,
+    *,
+    alpha: Number = 1.0,
+    beta: Number = 0.0,
+    c: Array | None = None,
+    out: Array | None = None,
+    memory: int = 0,
+    device: Any = None,
+) -> _ArrayT: ...
+@overload
 def syrk_ema(
-    x: Array,
+    x: _NumPyLike,
     l: Array,
     *,
     beta: Number = 0.0,
@@ -559,10 +895,24 @@ def syrk_ema(
     sum: bool = False,
     keep: bool = False,
     info: Array | None = None,
-) -> Array: ...
+) -> NDArray[Any]: ...
+@overload
+def syrk_ema(
+    x: _ArrayT,
+    l: Array,
+    *,
+    beta: Number = 0.0,
+    alpha: Number = 1.0,
+    transpose: bool = False,
+    packed: bool = False,
+    sum: bool = False,
+    keep: bool = False,
+    info: Array | None = None,
+) -> _ArrayT: ...
+@overload
 def kfac_factors(
-    activations: Array | None,
-    gradients: Array | None,
+    activations: _NumPyLike | None,
+    gradients: _NumPyLike | None,
     kind: Layer = "linear",
     *,
     bias: bool = True,
@@ -579,20 +929,57 @@ def kfac_factors(
     scale: float = 1.0,
     keep: float = 0.0,
     out: tuple[Array, Array] | None = None,
-) -> tuple[Array, ...]: ...
+) -> tuple[NDArray[Any], ...]: ...
+@overload
+def kfac_factors(
+    activations: _ArrayT | None,
+    gradients: _ArrayT | None,
+    kind: Layer = "linear",
+    *,
+    bias: bool = True,
+    kernel_size: int | Sequence[int] = 1,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    rows: int = 0,
+    padding_row: int = -1,
+    normalized: int = 1,
+    epsilon: float = 1e-5,
+    setting: Literal["expand", "reduce"] = "expand",
+    scale: float = 1.0,
+    keep: float = 0.0,
+    out: tuple[Array, Array] | None = None,
+) -> tuple[_ArrayT, ...]: ...
+@overload
 def natural_gradient(
-    gradients: Array,
+    gradients: _NumPyLike,
     v: Array,
     damping: Number,
     *,
     info: Array | None = None,
     out: Array | None = None,
-) -> Array: ...
+) -> NDArray[Any]: ...
+@overload
+def natural_gradient(
+    gradients: _ArrayT,
+    v: Array,
+    damping: Number,
+    *,
+    info: Array | None = None,
+    out: Array | None = None,
+) -> _ArrayT: ...
+@overload
 def kron(
-    factors: Sequence[Array], *, out: Array | None = None
-) -> Array: ...
+    factors: Sequence[_NumPyLike], *, out: Array | None = None
+) -> NDArray[Any]: ...
+@overload
+def kron(
+    factors: Sequence[_ArrayT], *, out: Array | None = None
+) -> _ArrayT: ...
+@overload
 def kron_matmul(
-    x: Array,
+    x: _NumPyLike,
     factors: Sequence[Array],
     *,
     side: Side = "right",
@@ -600,7 +987,18 @@ def kron_matmul(
     beta: Number = 0.0,
     z: Array | None = None,
     out: Array | None = None,
-) -> Array: ...
+) -> NDArray[Any]: ...
+@overload
+def kron_matmul(
+    x: _ArrayT,
+    factors: Sequence[Array],
+    *,
+    side: Side = "right",
+    alpha: Number = 1.0,
+    beta: Number = 0.0,
+    z: Array | None = None,
+    out: Array | None = None,
+) -> _ArrayT: ...
 def tune_kron(
     x: Array,
     factors: Sequence[Array],
@@ -611,8 +1009,9 @@ def tune_kron(
     z: Array | None = None,
     out: Array | None = None,
 ) -> KronTuning: ...
+@overload
 def kron_matmul_multi(
-    x: Array,
+    x: _NumPyLike,
     factors: Sequence[Array],
     communicator: Communicator,
     *,
@@ -622,7 +1021,20 @@ def kron_matmul_multi(
     beta: Number = 0.0,
     z: Array | None = None,
     out: Array | None = None,
-) -> Array: ...
+) -> NDArray[Any]: ...
+@overload
+def kron_matmul_multi(
+    x: _ArrayT,
+    factors: Sequence[Array],
+    communicator: Communicator,
+    *,
+    side: Side = "right",
+    split: Literal["rows", "columns"] = "rows",
+    alpha: Number = 1.0,
+    beta: Number = 0.0,
+    z: Array | None = None,
+    out: Array | None = None,
+) -> _ArrayT: ...
 def kron_matmul_part(
     rows: int,
     factors: Sequence[Array],
@@ -632,8 +1044,9 @@ def kron_matmul_part(
     split: Literal["rows", "columns", "auto"] = "auto",
 ) -> KronPart: ...
 def nccl_id(device: Any = "cuda") -> bytes: ...
+@overload
 def matrix_power(
-    a: Array,
+    a: _NumPyLike,
     numerator: int = -1,
     denominator: int = 4,
     *,
@@ -651,7 +1064,28 @@ def matrix_power(
     floor: float = 0.0,
     info: Array | None = None,
     out: Array | None = None,
-) -> Array: ...
+) -> NDArray[Any]: ...
+@overload
+def matrix_power(
+    a: _ArrayT,
+    numerator: int = -1,
+    denominator: int = 4,
+    *,
+    method: PowerMethod = "auto",
+    lower: bool = True,
+    ridge: Number = 0.0,
+    ridge_relative: bool = False,
+    condition: float = 0.0,
+    iterations: int = 0,
+    error: Array | None = None,
+    tolerance: float = 0.0,
+    keep: bool = False,
+    precision: Precision = "auto",
+    power: float | None = None,
+    floor: float = 0.0,
+    info: Array | None = None,
+    out: Array | None = None,
+) -> _ArrayT: ...
 def matrix_power_many(
     a: Iterable[Array],
     numerator: int = -1,
@@ -674,8 +1108,9 @@ def matrix_power_many(
     out: Iterable[Array] | None = None,
     report: list[Any] | None = None,
 ) -> list[Any]: ...
+@overload
 def sample_grad(
-    activations: Array,
+    activations: _NumPyLike,
     gradients: Array,
     kind: Layer = "linear",
     *,
@@ -694,10 +1129,32 @@ def sample_grad(
     clip: float = 0.0,
     coefficients: Array | None = None,
     method: Literal["auto", "ghost", "blocks"] = "auto",
-) -> tuple[Array, ...] | Array: ...
+) -> tuple[NDArray[Any], ...] | NDArray[Any]: ...
+@overload
+def sample_grad(
+    activations: _ArrayT,
+    gradients: Array,
+    kind: Layer = "linear",
+    *,
+    bias: bool = True,
+    kernel_size: int | Sequence[int] = 1,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    rows: int = 0,
+    padding_row: int = -1,
+    normalized: int = 1,
+    epsilon: float = 1e-5,
+    output: Literal["gradient", "norm", "sum"] = "gradient",
+    scale: float = 1.0,
+    clip: float = 0.0,
+    coefficients: Array | None = None,
+    method: Literal["auto", "ghost", "blocks"] = "auto",
+) -> tuple[_ArrayT, ...] | _ArrayT: ...
 @overload
 def eigh_kernel(
-    x: Array,
+    x: _NumPyLike,
     *,
     vectors: Literal[True] = True,
     kernel: Kernel = "laplace",
@@ -730,10 +1187,46 @@ def eigh_kernel(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
-) -> tuple[Array, Array]: ...
+) -> tuple[NDArray[Any], NDArray[Any]]: ...
 @overload
 def eigh_kernel(
-    x: Array,
+    x: _ArrayT,
+    *,
+    vectors: Literal[True] = True,
+    kernel: Kernel = "laplace",
+    select: Literal["index", "largest", "smallest"] = "largest",
+    first: int = 0,
+    count: int | None = None,
+    range: tuple[float, float] | None = None,
+    found: Array | None = None,
+    driver: Driver = "auto",
+    tolerance: float = 0.0,
+    products: int = 0,
+    seed: int = 0,
+    report: dict[str, Any] | None = None,
+    info: Array | None = None,
+    out: Array | tuple[Array, Array] | None = None,
+    bandwidth: Number = 1.0,
+    p: Number = 2.0,
+    exponent: Number = 1.0,
+    alpha: Number = 1.0,
+    gamma: Number = 1.0,
+    coef0: Number = 0.0,
+    degree: Number = 3.0,
+    regularization: Number = 0.0,
+    row_offset: int = 0,
+    column_offset: int = 0,
+    outer_power: Number | None = None,
+    expression: str | None = None,
+    of: Literal["distance", "sum", "product"] = "distance",
+    parameters: dict[str, Number] | None = None,
+    output: Output = "value",
+    parameter: str | None = None,
+    lengths: Array | None = None,
+) -> tuple[_ArrayT, _ArrayT]: ...
+@overload
+def eigh_kernel(
+    x: _NumPyLike,
     *,
     vectors: Literal[False],
     kernel: Kernel = "laplace",
@@ -766,7 +1259,43 @@ def eigh_kernel(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
-) -> Array: ...
+) -> NDArray[Any]: ...
+@overload
+def eigh_kernel(
+    x: _ArrayT,
+    *,
+    vectors: Literal[False],
+    kernel: Kernel = "laplace",
+    select: Literal["index", "largest", "smallest"] = "largest",
+    first: int = 0,
+    count: int | None = None,
+    range: tuple[float, float] | None = None,
+    found: Array | None = None,
+    driver: Driver = "auto",
+    tolerance: float = 0.0,
+    products: int = 0,
+    seed: int = 0,
+    report: dict[str, Any] | None = None,
+    info: Array | None = None,
+    out: Array | tuple[Array, Array] | None = None,
+    bandwidth: Number = 1.0,
+    p: Number = 2.0,
+    exponent: Number = 1.0,
+    alpha: Number = 1.0,
+    gamma: Number = 1.0,
+    coef0: Number = 0.0,
+    degree: Number = 3.0,
+    regularization: Number = 0.0,
+    row_offset: int = 0,
+    column_offset: int = 0,
+    outer_power: Number | None = None,
+    expression: str | None = None,
+    of: Literal["distance", "sum", "product"] = "distance",
+    parameters: dict[str, Number] | None = None,
+    output: Output = "value",
+    parameter: str | None = None,
+    lengths: Array | None = None,
+) -> _ArrayT: ...
 @overload
 def eigh_kernel(
     x: Array,
@@ -803,8 +1332,9 @@ def eigh_kernel(
     parameter: str | None = None,
     lengths: Array | None = None,
 ) -> Array | tuple[Array, Array]: ...
+@overload
 def kron_matmul_vjp(
-    x: Array,
+    x: _NumPyLike,
     factors: Sequence[Array],
     *,
     grad: Array,
@@ -812,9 +1342,21 @@ def kron_matmul_vjp(
     alpha: Number = 1.0,
     wrt: Literal["all", "x", "factors"] = "all",
     out: Array | tuple[Array, ...] | None = None,
-) -> Array | tuple[Array, ...]: ...
-def kron_solve(
+) -> NDArray[Any] | tuple[NDArray[Any], ...]: ...
+@overload
+def kron_matmul_vjp(
+    x: _ArrayT,
     factors: Sequence[Array],
+    *,
+    grad: Array,
+    side: Side = "right",
+    alpha: Number = 1.0,
+    wrt: Literal["all", "x", "factors"] = "all",
+    out: Array | tuple[Array, ...] | None = None,
+) -> _ArrayT | tuple[_ArrayT, ...]: ...
+@overload
+def kron_solve(
+    factors: Sequence[_NumPyLike],
     b: Array,
     *,
     side: Side = "right",
@@ -823,12 +1365,35 @@ def kron_solve(
     shift: Number = 0.0,
     info: Array | None = None,
     out: Array | None = None,
-) -> Array: ...
+) -> NDArray[Any]: ...
+@overload
+def kron_solve(
+    factors: Sequence[_ArrayT],
+    b: Array,
+    *,
+    side: Side = "right",
+    method: Literal["lu", "cholesky", "eigen"] = "lu",
+    lower: bool = True,
+    shift: Number = 0.0,
+    info: Array | None = None,
+    out: Array | None = None,
+) -> _ArrayT: ...
+@overload
 def kron_logdet(
-    factors: Sequence[Array], *, out: tuple[Array, Array] | None = None
-) -> tuple[Array, Array]: ...
-def kron_trace(factors: Sequence[Array], *, out: Array | None = None) -> Array: ...
-def kron_diagonal(factors: Sequence[Array], *, out: Array | None = None) -> Array: ...
+    factors: Sequence[_NumPyLike], *, out: tuple[Array, Array] | None = None
+) -> tuple[NDArray[Any], NDArray[Any]]: ...
+@overload
+def kron_logdet(
+    factors: Sequence[_ArrayT], *, out: tuple[Array, Array] | None = None
+) -> tuple[_ArrayT, _ArrayT]: ...
+@overload
+def kron_trace(factors: Sequence[_NumPyLike], *, out: Array | None = None) -> NDArray[Any]: ...
+@overload
+def kron_trace(factors: Sequence[_ArrayT], *, out: Array | None = None) -> _ArrayT: ...
+@overload
+def kron_diagonal(factors: Sequence[_NumPyLike], *, out: Array | None = None) -> NDArray[Any]: ...
+@overload
+def kron_diagonal(factors: Sequence[_ArrayT], *, out: Array | None = None) -> _ArrayT: ...
 
 class Shape:
     shape: tuple[int, ...]

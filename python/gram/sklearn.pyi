@@ -1,6 +1,7 @@
 from os import PathLike
 from typing import Any, Literal, Self
 
+from numpy.typing import NDArray
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
@@ -10,14 +11,14 @@ from sklearn.base import (
     TransformerMixin,
 )
 
-from gram import Array, Kernel
+from gram import Kernel
 from gram.machine import Machine
 
 class _Kernel(BaseEstimator): ...
 
 class KernelRidge(MultiOutputMixin, RegressorMixin, _Kernel):
-    dual_coef_: Array
-    X_fit_: Array
+    dual_coef_: NDArray[Any]
+    X_fit_: NDArray[Any]
     bandwidth_: float
     def __init__(
         self,
@@ -32,10 +33,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, _Kernel):
         coef0: float = 1,
     ) -> None: ...
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self: ...
-    def predict(self, X: Any) -> Array: ...
+    def predict(self, X: Any) -> NDArray[Any]: ...
 
 class KernelTransformer(TransformerMixin, _Kernel):
-    components_: Array
+    components_: NDArray[Any]
     bandwidth_: float
     def __init__(
         self,
@@ -51,11 +52,11 @@ class KernelTransformer(TransformerMixin, _Kernel):
         random_state: Any = None,
     ) -> None: ...
     def fit(self, X: Any, y: Any = None) -> Self: ...
-    def transform(self, X: Any) -> Array: ...
-    def get_feature_names_out(self, input_features: Any = None) -> Array: ...
+    def transform(self, X: Any) -> Any: ...
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]: ...
 
 class KNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    X_fit_: Array
+    X_fit_: NDArray[Any]
     n_samples_fit_: int
     def __init__(
         self,
@@ -69,7 +70,7 @@ class KNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
 class _Machine(BaseEstimator):
     machine_: Machine
-    feature_importances_: Array
+    feature_importances_: NDArray[Any]
     def __init__(
         self,
         *,
@@ -117,10 +118,10 @@ class RFMRegressor(RegressorMixin, _Machine):
         target_transform: Literal["auto", "none", "log", "sqrt"] = "auto",
     ) -> None: ...
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self: ...
-    def predict(self, X: Any) -> Array: ...
+    def predict(self, X: Any) -> NDArray[Any]: ...
 
 class RFMClassifier(ClassifierMixin, _Machine):
-    classes_: Array
+    classes_: NDArray[Any]
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self: ...
-    def predict_proba(self, X: Any) -> Array: ...
-    def predict(self, X: Any) -> Array: ...
+    def predict_proba(self, X: Any) -> NDArray[Any]: ...
+    def predict(self, X: Any) -> NDArray[Any]: ...

@@ -1,6 +1,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from numpy.typing import NDArray
+
 from gram import Array
 
 def cdist(
@@ -11,7 +13,7 @@ def cdist(
     out: Array | None = None,
     keep_float32: bool = False,
     **kwargs: Any,
-) -> Array: ...
+) -> NDArray[Any]: ...
 def pdist(
     X: Any,
     metric: str | Callable[..., float] = "euclidean",
@@ -19,4 +21,4 @@ def pdist(
     out: Array | None = None,
     keep_float32: bool = False,
     **kwargs: Any,
-) -> Array: ...
+) -> NDArray[Any]: ...

@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-from gram import Array
+from numpy.typing import NDArray
 
 def pairwise_distances(
     X: Any,
@@ -12,7 +12,7 @@ def pairwise_distances(
     ensure_all_finite: bool | Literal["allow-nan"] = True,
     keep_float32: bool = False,
     **kwds: Any,
-) -> Array: ...
+) -> NDArray[Any]: ...
 def pairwise_kernels(
     X: Any,
     Y: Any = None,
@@ -21,4 +21,4 @@ def pairwise_kernels(
     filter_params: bool = False,
     n_jobs: int | None = None,
     **kwds: Any,
-) -> Array: ...
+) -> NDArray[Any]: ...
