@@ -35,7 +35,7 @@ static const struct eigh_row rows[] = {
     {.n = 40, .dtype = GRAM_F32, .kind = ZOO_RANDOM, .damage = EIGH_HAS_NAN, .why = "NaN for LAPACK"},
     {.n = 40, .batch = {3}, .dtype = GRAM_F64, .select = GRAM_EIGH_VALUE, .lower = 0, .upper = 1, .count = 9, .driver = GRAM_EIGH_DRIVER_BISECTION, .kind = ZOO_RANDOM, .damage = EIGH_HAS_INFINITY, .why = "infinity for bisection"},
     {.n = 65, .dtype = GRAM_F32, .kind = ZOO_RANDOM, .why = "LAPACK in the memory of the vectors, by rows"},
-    {.n = 65, .batch = {3}, .dtype = GRAM_F64, .a_layout = COLUMN_MAJOR, .layout = COLUMN_MAJOR, .uplo = GRAM_UPPER, .kind = ZOO_RANDOM, .why = "the same by columns, one a thread"},
+    {.n = 65, .batch = {3}, .dtype = GRAM_F64, .a_layout = COLUMN_MAJOR, .layout = COLUMN_MAJOR, .uplo = GRAM_UPPER, .kind = ZOO_RANDOM, .why = "the same by columns, one per thread"},
     {.n = 50, .dtype = GRAM_F64, .uplo = GRAM_UPPER, .kind = ZOO_RANDOM, .in_place = true, .why = "LAPACK in place, upper by rows"},
     {.n = 50, .batch = {2}, .dtype = GRAM_F32, .a_layout = COLUMN_MAJOR, .uplo = GRAM_UPPER, .kind = ZOO_RANDOM, .in_place = true, .why = "LAPACK in place, upper by columns"},
     {.n = 50, .dtype = GRAM_F32, .a_layout = PADDED, .kind = ZOO_RANDOM, .in_place = true, .why = "LAPACK in place, padded"},

@@ -152,8 +152,8 @@ void help_program(struct output *out)
 {
     output_wrapped(out, "usage: gram COMMAND [OPERAND]... [OPTION]...", 0, 7, width(out));
     output_text(out, "\n");
-    output_wrapped(out, "Gram matrices and the kernel machines that live on them.", 0, 0,
-                   width(out));
+    output_wrapped(out, "Computes with Gram matrices, and learns from tables with kernel machines.",
+                   0, 0, width(out));
     output_text(out, "\n");
     title(out, "Commands");
     for (int i = 0; commands[i]; i++) {

@@ -91,6 +91,10 @@ static void roff_list(struct output *out, const char *title, const char *const r
 
 static const char *const environment[][2] = {
     {  "GRAM_NUM_THREADS","the number of threads, if --threads is not given"                          },
+    {   "OMP_NUM_THREADS",
+     "the most threads, if GRAM_NUM_THREADS is not set; OPENBLAS_NUM_THREADS, MKL_NUM_THREADS, "
+     "LOKY_MAX_CPU_COUNT and PYTHON_CPU_COUNT count in the same way, and the least of them is "
+     "used"                                                                                      },
     {      "GRAM_CPU_ISA",        "the instruction set: base, avx2 or avx512 (default: the best)"},
     {   "GRAM_CDIST_FORM",            "the formula for distances with p = 2: direct or expansion"},
     {"GRAM_KERNEL_MATMUL",     "how a GPU multiplies by a kernel matrix: panels, fused or blocks"},
@@ -123,7 +127,7 @@ void manual_page(struct output *out)
 {
     output_format(out,
                   ".TH GRAM 1 \"\" \"gram %s\" \"User Commands\"\n.SH NAME\n"
-                  "gram \\- Gram matrices and the kernel machines that live on them\n.SH SYNOPSIS\n"
+                  "gram \\- compute with Gram matrices, and learn from tables\n.SH SYNOPSIS\n"
                   ".B gram\n.I COMMAND\n.RI [ OPERAND ]...\n.RI [ OPTION ]...\n.SH DESCRIPTION\n",
                   GRAM_VERSION);
     output_text(

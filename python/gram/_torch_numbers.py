@@ -63,7 +63,7 @@ def column(number):
 
 
 def times(number, matrix):
-    """A number, or one of every item, times a matrix; beta = 0 reads nothing."""
+    """A number, or one per item, times a matrix; beta = 0 reads nothing."""
     if isinstance(number, torch.Tensor):
         return column(number.to(matrix)) * matrix
     if number == 0:

@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 
-/* ---- Distance tiles: cdist_tile.h once a step; a product and a sum contract to one fma ------ */
+/* ---- Distance tiles: cdist_tile.h once per step; a product and a sum contract to one fma ----- */
 
 #define METRIC       one
 #define TERM         DIFFERENCE

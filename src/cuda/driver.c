@@ -1,7 +1,7 @@
 /*
  * driver.c - opens the CUDA driver and NVRTC and lists the devices
  *
- * Libraries are opened once a process; where they are looked for is what the first context's
+ * Libraries are opened once per process; where they are looked for is what the first context's
  * environment says.  Opening one twice at a time gives the same, so no lock is held
  * meanwhile, only where it is noted what was found.
  *

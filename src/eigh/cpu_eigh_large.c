@@ -3,7 +3,7 @@
  *
  * LAPACK destroys the matrix that it is given.  Where all vectors are wanted and their tensor has a
  * unit stride, divide and conquer works there and needs no copy; otherwise the triangle is copied
- * to scratch.  Many matrices of moderate order run one a thread, since LAPACK's own threads gain
+ * to scratch.  Many matrices of moderate order run one per thread, since LAPACK's own threads gain
  * nothing there.
  *
  * A range of pairs comes from bisection and inverse iteration on the tridiagonal form, and only the

@@ -42,7 +42,7 @@ struct block {
     char *tensor; /* the item's first element */
     void *panel;
     int64_t first, cols;
-    double *largest; /* one a thread's piece; NULL: elements move */
+    double *largest; /* one per thread's piece; NULL: elements move */
 };
 
 static double element(const struct block *b, const struct gram_view *v, int64_t i, int64_t j)

@@ -40,8 +40,8 @@ static __device__ long long table_row(const struct layer_side &rows, long long s
                                   : ((const long long *)rows.data)[at];
 }
 
-/* A feature's or a position's part of an element's place.  Its 24 bytes let the lanes of a warp read
- * parts one after the other in shared memory from different banks. */
+/* A feature's or a position's part of an element's place.  Its 24 bytes let the lanes of a warp
+ * read parts one after the other in shared memory from different banks. */
 struct part {
     long long at;
     int x[3];

@@ -178,7 +178,7 @@ static gram_status launch_items(gram_context *g, struct power_job *job,
     return cuda_launch_plain(g, kernel, job->work, job->params.count, threads, &job->params);
 }
 
-/* A thread an item. */
+/* One thread per item. */
 static gram_status for_threads(gram_context *g, struct power_job *job,
                                const struct cuda_kernel *kernel)
 {

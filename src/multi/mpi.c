@@ -5,7 +5,7 @@
  * one message from each rank to each, cut where MPI counts with an int: what MPI_Alltoallv does,
  * whose offsets are ints as well.
  *
- * For programs that do not know MPI it is begun and ended here.  MPI can be begun once a process,
+ * For programs that do not know MPI it is begun and ended here.  MPI can be begun once per process,
  * and whoever begins it ends it.  Where that was done here, it is ended when the process exits.
  * MPI_Finalize waits for all ranks; one that exits because it has failed by itself, while the
  * others wait for it in a call, ends the job instead (MPI_Abort): that is how an exit status other
@@ -138,7 +138,7 @@ enum {
 
 struct mpi_state {
     MPI_Comm comm;
-    MPI_Request *requests; /* two a rank */
+    MPI_Request *requests; /* two per rank */
     size_t bytes;          /* of the requests */
 };
 

@@ -33,9 +33,9 @@ struct cuda_optimizer {
     int64_t kinds;
     struct optimizer_now *now; /* the host's: room for what the device found */
     /* One allocation of the device. */
-    struct optimizer_entry *entry;   /* one a block, in their order */
+    struct optimizer_entry *entry;   /* one per block, in their order */
     struct optimizer_counts *counts; /* of a step */
-    int *failed;                     /* one a block: roots that failed in a step */
+    int *failed;                     /* one per block: roots that failed in a step */
     bool captured;                   /* a graph may change the state at any time */
 };
 

@@ -71,7 +71,7 @@ struct gram_optimizer {
     struct gram_optimizer_block *block;
     struct gram_optimizer_named *named;
     struct gram_optimizer_range *range; /* room for three lists of tensors */
-    /* Calls that did a step; one a parameter; one a block, refreshes that failed.  They lie in
+    /* Calls that did a step; one per parameter; one per block, refreshes that failed.  They lie in
      * counts, with which the state begins; on a GPU a copy that is the host's. */
     int64_t *step, *steps, *failures;
     char *counts, *state;

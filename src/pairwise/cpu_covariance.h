@@ -3,7 +3,7 @@
  * derivative
  *
  * All functions of gram_kernel come down to a few forms of t = scale S^e + shift, with one loop
- * each: cpu_covariance.c finds form and numbers, once an item of the batch; covariance_tile.h has
+ * each: cpu_covariance.c finds form and numbers, once per item of the batch; covariance_tile.h has
  * the loops.
  *
  * SPDX-License-Identifier: MIT

@@ -27,7 +27,7 @@ static const double least_work = 0x1p29;
  * columns an error of 3e-6. */
 static const struct core {
     int core, depth, stages, promoted;
-    int threads, blocks; /* blocks: a processor; 0: one a tile */
+    int threads, blocks; /* blocks: per processor; 0: one per tile */
 } mma = {1, 32, 3, 0, THREADS, 0}, wgmma = {2, 32, 4, 4, THREADS + 128, 1},
   mma64 = {3, 16, 3, 0, THREADS, 0};
 

@@ -2,8 +2,8 @@
  * cuda_expression.c - a caller's expression as device code: the text of pair_expression.cuh
  *
  * Nothing of the caller's text gets into it: it is written anew from the program that was read, one
- * statement an operation.  What depends on parameters alone is computed once an item in double, on
- * the host or by expression_constants(), and comes to expression_of() as c[]:
+ * statement per operation.  What depends on parameters alone is computed once per item in double,
+ * on the host or by expression_constants(), and comes to expression_of() as c[]:
  *
  *     exp(-s / (2 * L))
  *

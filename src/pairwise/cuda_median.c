@@ -4,8 +4,8 @@
  * Items go together, in rounds of as many as scratch has room for.  The rows that the host draws,
  * the same of every item, travel as parameters of launches, so that nothing is waited for and a
  * graph keeps them.  The middle two distances are found by eight of their bits at a time: of few
- * rows by a block an item, else in passes over all distances of the round.  Scratch: what is known
- * of them, the distances, the rows of a sample.
+ * rows by one block per item, else in passes over all distances of the round.  Scratch: what is
+ * known of them, the distances, the rows of a sample.
  *
  * SPDX-License-Identifier: MIT
  */

@@ -30,7 +30,7 @@
 
 enum {
     N = 200,       /* more than one thread of BLAS works on */
-    ITEMS = 12,    /* which run one a thread, each with a buffer */
+    ITEMS = 12,    /* which run one per thread, each with a buffer */
     TRIED = 3,     /* of the calls below, at every limit */
     PATIENCE = 60, /* seconds for a process that takes a tenth of one */
     WORKED = 0,    /* how a process ends */

@@ -3,7 +3,7 @@
  *
  * An empty batch of one argument makes the call's empty, though the other arguments have an item
  * each: nothing of them may be taken for a part of the batch.  Calls and workspace queries, all
- * arguments that have a batch, numbers an item too, and a batch whose stride is 0, as NumPy's
+ * arguments that have a batch, numbers per item too, and a batch whose stride is 0, as NumPy's
  * broadcast_to makes it; on the device that GRAM_TEST_DEVICE names.
  *
  * SPDX-License-Identifier: MIT

@@ -25,7 +25,7 @@ struct launch_call {
 /* launch_tensors.c: one matrix an item of the batch; items 0: one for all. */
 gram_tensor *launch_tensor(struct launch_call *c, int64_t items, gram_dtype dtype, int64_t rows,
                            int64_t cols);
-/* The same of f32: one an item; one that is every item's, in a batch; a vector; a number. */
+/* The same of f32: one per item; one that is every item's, in a batch; a vector; a number. */
 gram_tensor *launch_matrix(struct launch_call *c, int64_t rows, int64_t cols);
 gram_tensor *launch_repeated(struct launch_call *c, int64_t rows, int64_t cols);
 gram_tensor *launch_vector(struct launch_call *c, int64_t n);

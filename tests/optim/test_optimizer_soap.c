@@ -28,7 +28,7 @@ static const struct row rows[] = {
     {"a square matrix", 2, {6, 6}, 2, {6, 6}, false, GRAM_F64, 0, {CHANGE_NONE}},
     {"wide: a factor without full rank", 2, {5, 9}, 2, {5, 9}, true, GRAM_F64, 0, {CHANGE_NONE}},
     {"tall", 2, {9, 5}, 2, {9, 5}, true, GRAM_F64, 0, {CHANGE_NONE}},
-    /* A gradient of rank one a step: the bases of 7 are unique after 7 steps. */
+    /* A gradient of rank one per step: the bases of 7 are unique after 7 steps. */
     {"one row", 2, {1, 7}, 2, {1, 7}, true, GRAM_F64, 0, {OPTION(refresh, 7)}},
     {"three dimensions", 3, {4, 3, 5}, 3, {4, 3, 5}, false, GRAM_F64, 0, {CHANGE_NONE}},
     {"four dimensions", 4, {3, 2, 4, 3}, 4, {3, 2, 4, 3}, false, GRAM_F64, 0, {CHANGE_NONE}},

@@ -1,4 +1,4 @@
-"""test_core.py - workspaces, threads, and what is here"""
+"""test_core.py - workspaces, threads, and what this machine offers"""
 
 import gram
 import numpy as np

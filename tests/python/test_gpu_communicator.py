@@ -1,4 +1,4 @@
-"""test_gpu_communicator.py - gram.kron_matmul_multi over NCCL: a thread and a GPU a rank"""
+"""test_gpu_communicator.py - gram.kron_matmul_multi over NCCL: one thread and one GPU per rank"""
 
 import functools
 import threading

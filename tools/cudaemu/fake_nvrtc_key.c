@@ -1,7 +1,7 @@
 /*
  * fake_nvrtc_key.c - the emulation's texts and the compiler as a key
  *
- * The compiler is asked for its version once a process: an update must not leave old code in use.
+ * The compiler is asked for its version once per process: an update must not leave old code in use.
  *
  * SPDX-License-Identifier: MIT
  */
