@@ -15,8 +15,7 @@ import sys
 MAX_COLUMNS = 120
 LINK = re.compile(r"\[[^][]*\]\(<?([^)\s>]+)>?(?: \"[^\"]*\")?\)")
 MADE = re.compile(r"<!-- made: (\w+)\.(\w+)")
-# Kept results of measurements are left as they were written.
-LEFT_OUT = ("bench/results/", "tests/corpus/")
+LEFT_OUT = ("tests/corpus/",)
 
 
 def place_of(heading):
