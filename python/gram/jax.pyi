@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import jax
 from jax.typing import ArrayLike
@@ -61,6 +61,27 @@ def agop(
 ) -> jax.Array: ...
 def solve_cholesky(a: ArrayLike, b: ArrayLike, *, lower: bool = True) -> jax.Array: ...
 def solve_lu(a: ArrayLike, b: ArrayLike) -> jax.Array: ...
+@overload
+def eigh(
+    a: ArrayLike,
+    *,
+    lower: bool = True,
+    vectors: Literal[True] = True,
+    select: Literal["all", "index", "largest", "smallest"] = "all",
+    first: int = 0,
+    count: int | None = None,
+) -> tuple[jax.Array, jax.Array]: ...
+@overload
+def eigh(
+    a: ArrayLike,
+    *,
+    lower: bool = True,
+    vectors: Literal[False],
+    select: Literal["all", "index", "largest", "smallest"] = "all",
+    first: int = 0,
+    count: int | None = None,
+) -> jax.Array: ...
+@overload
 def eigh(
     a: ArrayLike,
     *,

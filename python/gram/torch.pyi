@@ -1,5 +1,5 @@
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import torch
 
@@ -67,6 +67,27 @@ def agop(
 ) -> torch.Tensor: ...
 def solve_cholesky(a: torch.Tensor, b: torch.Tensor, *, lower: bool = True) -> torch.Tensor: ...
 def solve_lu(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor: ...
+@overload
+def eigh(
+    a: torch.Tensor,
+    *,
+    lower: bool = True,
+    vectors: Literal[True] = True,
+    select: Literal["all", "index", "largest", "smallest"] = "all",
+    first: int = 0,
+    count: int | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]: ...
+@overload
+def eigh(
+    a: torch.Tensor,
+    *,
+    lower: bool = True,
+    vectors: Literal[False],
+    select: Literal["all", "index", "largest", "smallest"] = "all",
+    first: int = 0,
+    count: int | None = None,
+) -> torch.Tensor: ...
+@overload
 def eigh(
     a: torch.Tensor,
     *,
