@@ -192,6 +192,21 @@ double reference_solve_residual(int64_t rows, int64_t n, int64_t r, const double
 /* |l u - a| / |a| in the infinity norm. */
 double reference_product_residual(int64_t n, const double *l, const double *u, const double *a);
 
+/* reference_krr_path.c: a fit of kernel ridge regression to one column */
+struct reference_krr {
+    int64_t n;
+    const long double *k, *y, *weights; /* n by n, n, n */
+    long double ridge;
+    gram_krr_intercept intercept;
+};
+/* The fit to all rows but one (out -1: to all): alpha has n numbers, 0 for the row that is left
+ * out; returned is the intercept, NaN where no rows are left to learn it from.  room has
+ * (n + 1) (n + 2) numbers. */
+long double reference_krr_fit(const struct reference_krr *r, int64_t out, long double *alpha,
+                              long double *room);
+/* y_i less what the fit to the other rows predicts there; room has (n + 1) (n + 3) numbers. */
+long double reference_krr_residual(const struct reference_krr *r, int64_t i, long double *room);
+
 /* reference_eigh.c: row-major arrays; a has no elements near overflow or underflow */
 /* a = v diag(w) v^T, w ascending, vectors in the columns of v; a is destroyed. */
 void reference_eigh(int64_t n, long double *a, long double *w, long double *v);

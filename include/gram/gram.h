@@ -21,6 +21,7 @@
  *   natural gradients, K-FAC and EKFAC               layers.h     gram_kfac_create
  *   Shampoo, SOAP or Muon                            optimizer.h  gram_optimizer_create
  *   a model of a table, trained and applied          machine.h    gram_machine_fit
+ *   leave-one-out errors of a path of ridges         machine.h    gram_krr_path
  *   a context, a tensor, the message of an error     core.h       gram_context_create
  *   memory of a GPU, kernels compiled ahead, tuning  device.h     gram_memory_allocate, gram_tune
  *   lists of matrices; several GPUs, MPI, NCCL       multi.h      gram_eigh_many
@@ -37,9 +38,10 @@
  *
  * Outputs of a call that fails: GRAM_INVALID_ARGUMENT, GRAM_UNSUPPORTED and GRAM_OUT_OF_MEMORY
  * leave them unchanged.  Some operations take an info tensor (solves, eigh, matrix_power,
- * kron_solve, natural_gradient).  When such an operation returns GRAM_NUMERICAL, its outputs are
- * those that the same call writes when it is given info: every item is written, items that failed
- * are NaN (unless an option such as options.keep says otherwise), and the other items are correct.
+ * krr_path, kron_solve, natural_gradient).  When such an operation returns GRAM_NUMERICAL, its
+ * outputs are those that the same call writes when it is given info: every item is written, items
+ * that failed are NaN (unless an option such as options.keep says otherwise), and the other items
+ * are correct.
  * An argument that is solved in place is therefore overwritten.  GRAM_NUMERICAL from an optimizer
  * or from K-FAC means that nothing was changed.  In a call on a list of matrices (gram_eigh_many),
  * each matrix has the outputs that a call of its own would give.  After GRAM_DEVICE_FAILED, outputs

@@ -1,5 +1,5 @@
 /*
- * machine.h - kernel machines: tables in, models and predictions out
+ * machine.h - kernel machines: tables in, models and predictions out; leave-one-out errors
  *
  * SPDX-License-Identifier: MIT
  */
@@ -207,6 +207,100 @@ GRAM_PUBLIC const char *gram_machine_describe(const gram_machine *machine);
 GRAM_API gram_status gram_machine_save(gram_context *g, const gram_machine *machine,
                                        const char *path);
 GRAM_API gram_status gram_machine_load(gram_context *g, const char *path, gram_machine **out);
+
+/* ---- Kernel ridge regression: leave-one-out errors ----------------------------------------- */
+
+/* The constant b of the predictor f(z) = b + sum_i alpha_i k(x_i, z). */
+typedef enum gram_krr_intercept {
+    GRAM_KRR_INTERCEPT_NONE = 0,   /* b = 0 */
+    GRAM_KRR_INTERCEPT_MEAN = 1,   /* the mean of the column of y, in which weights do not count */
+    GRAM_KRR_INTERCEPT_FITTED = 2, /* the b that minimises the objective */
+} gram_krr_intercept;
+
+typedef enum gram_krr_path_method {
+    GRAM_KRR_PATH_AUTO = 0,     /* CHOLESKY for up to 6 ridges, or more than 32,000 rows */
+    GRAM_KRR_PATH_EIGH = 1,     /* one eigendecomposition for all ridges; n <= 32,000 */
+    GRAM_KRR_PATH_CHOLESKY = 2, /* one factorisation per ridge, 2 n^3 / 3 flops */
+} gram_krr_path_method;
+
+typedef struct gram_krr_path_options {
+    size_t size;
+    gram_uplo uplo; /* the triangle of k that is read */
+    gram_krr_path_method method;
+    gram_krr_intercept intercept;
+    const gram_tensor *weights; /* n per item, > 0, of the dtype of k; NULL: all 1 */
+    /* Further outputs, of the dtype of k, with a leading dimension of one entry per ridge; NULL:
+     * not wanted. */
+    gram_tensor *error;  /* ridges by c: the mean squared leave-one-out error */
+    gram_tensor *spread; /* ridges by c: the standard error of that mean */
+    gram_tensor *alpha;  /* ridges by n by c: the coefficients of the fit to all rows */
+    gram_tensor *offset; /* ridges by c: the intercept b of the fit to all rows */
+} gram_krr_path_options;
+
+/* clang-format off */
+#define GRAM_KRR_PATH_OPTIONS_INIT GRAM_SIZED_(gram_krr_path_options)
+/* clang-format on */
+
+/*
+ * Exact leave-one-out residuals of kernel ridge regression, for a whole path of ridges and every
+ * column of y:
+ *   loo[t, i, j] = y[i, j] - f(x_i),
+ * where f is the fit with ridge r = ridges[t] to column j of all rows except row i.  A fit
+ * minimises
+ *   sum_i w_i (y_i - f(x_i))^2 + r alpha^T K alpha,   f(x_i) = b + sum_j K[i, j] alpha_j,
+ * so that, with A = K + r diag(1 / w),
+ *   A alpha = y - b 1.
+ * No fit is repeated.  With A^-1 from S = W^(1/2) K W^(1/2) = V diag(l) V^T, W = diag(w),
+ *   A^-1 = W^(1/2) V diag(1 / (l + r)) V^T W^(1/2),
+ * u = A^-1 1 and c = A^-1 y, the residuals are
+ *   c_i / (A^-1)_ii                                          (INTERCEPT_NONE),
+ *   (c_i - m_i u_i) / (A^-1)_ii                              (INTERCEPT_MEAN),
+ *   (c_i - b u_i) / ((A^-1)_ii - u_i^2 / 1^T u),  b = 1^T c / 1^T u    (INTERCEPT_FITTED),
+ * where m_i is the mean of y without row i: an intercept is learned again without row i, too.
+ * With CHOLESKY, the same formulas take A^-1 from the factor of S + r I.
+ *
+ * options.error is the weighted mean of the squared residuals, and options.spread its standard
+ * error, as if the residuals e_i were independent:
+ *   error = sum_i w_i e_i^2 / sum_i w_i,
+ *   spread = sqrt(n / (n - 1) sum_i w_i^2 (e_i^2 - error)^2) / sum_i w_i.
+ * If there are no rows, error is NaN; with fewer than two, spread is.  With one row and an
+ * intercept, no row is left to learn from, and the residual is NaN.
+ *
+ * k is the kernel matrix, n by n, symmetric, of which one triangle is read; y is n by c; loo is
+ * ridges by n by c.  All tensors are f32, or all are f64, with any strides; the computation is in
+ * f64.  Batches of k, y and weights broadcast; the outputs and info have the joint batch.  ridges
+ * are `count` numbers on the CPU, finite and at least 0, in any order.  Numbers in the triangle of
+ * k, in y or in weights that are not finite (or not positive, in weights) are refused with
+ * GRAM_INVALID_ARGUMENT, and the message names the first.
+ *
+ * info is NULL, or int32 with one value per item: the number of ridges for which K + r W^-1 is not
+ * positive definite in f64 (EIGH: min l + r <= n 2^-52 max |l|; CHOLESKY: the factorisation of
+ * S + r I breaks down, or has a pivot of at most n 2^-52 times the largest diagonal element).
+ * Their outputs are NaN, and the others are right.  The status is GRAM_OK if info was given, and
+ * GRAM_NUMERICAL otherwise.
+ *
+ * Error: with kappa = (max l + r) / (min l + r), and P_ii the denominator in the formula above, a
+ * residual e_i without an intercept is wrong by at most
+ *   32 n 2^-52 kappa (|W^(-1/2) alpha|_2 w_i^(1/2) / P_ii + |e_i|) + eps |e_i|,
+ * where eps is that of the dtype.  With an intercept, kappa is multiplied by
+ *   (1 + |W^(1/2) 1| |W^(-1/2) u| / 1^T u) (A^-1)_ii / P_ii.
+ *
+ * Scratch: 3 n^2 numbers of f64 (EIGH), or n^2 + 256 n (CHOLESKY), and some 2 n (c + ridges).  The
+ * items of a batch follow each other, each with all threads.  The call can be cancelled
+ * (gram_context_cancel) between factorisations.  CUDA: GRAM_UNSUPPORTED.
+ *
+ * After Allen, Technometrics 16 (1974), and Cawley and Talbot, Neural Networks 17 (2004), who have
+ * the intercept.
+ */
+GRAM_API gram_status gram_krr_path(gram_context *g, const gram_tensor *k, const gram_tensor *y,
+                                   const double *ridges, int64_t count,
+                                   const gram_krr_path_options *options, gram_tensor *loo,
+                                   gram_tensor *info);
+
+GRAM_API gram_status gram_krr_path_workspace(gram_context *g, const gram_tensor *k,
+                                             const gram_tensor *y, const double *ridges,
+                                             int64_t count, const gram_krr_path_options *options,
+                                             const gram_tensor *loo, gram_workspace *need);
 
 #ifdef __cplusplus
 }

@@ -87,6 +87,22 @@ struct gram_solve_op {
     int jitters;
 };
 
+/* Leave-one-out residuals of kernel ridge regression: see gram_krr_path. */
+struct gram_krr_path_op {
+    struct gram_batch batch;
+    struct gram_view k, y;
+    struct gram_view weights; /* where has_weights */
+    struct gram_view loo;     /* planes: of the ridges */
+    /* Where their flags are set; planes, or rows of error, spread and offset: of the ridges. */
+    struct gram_view error, spread, alpha, offset, info;
+    bool has_weights, has_error, has_spread, has_alpha, has_offset, has_info;
+    const double *ridges;
+    int64_t count; /* of the ridges */
+    gram_uplo uplo;
+    gram_krr_path_method method; /* never AUTO */
+    gram_krr_intercept intercept;
+};
+
 /* ---- Kronecker products -------------------------------------------------------------------- */
 
 struct gram_kron_op {

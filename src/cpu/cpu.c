@@ -103,9 +103,11 @@ const struct gram_backend gram_cpu_backend = {
     .krr = &cpu_krr_passes,
     .tune_kron = cpu_tune_kron,
 #define GRAM_CPU_BOTH(name) .name = cpu_##name,
+#define GRAM_CPU_CPU(name)  .name = cpu_##name,
 #define GRAM_CPU_CUDA(name)
 #define GRAM_OP(name, op, devices) GRAM_CPU_##devices(name)
 #include "core/ops.def"
 #undef GRAM_CPU_BOTH
+#undef GRAM_CPU_CPU
 #undef GRAM_CPU_CUDA
 };

@@ -14,10 +14,12 @@ uint64_t cpu_machine(const gram_context *g);
 
 /* The operations of ops.def that the CPU offers. */
 #define GRAM_CPU_BOTH(name, op) gram_status cpu_##name(gram_context *g, const struct op *work);
+#define GRAM_CPU_CPU(name, op)  gram_status cpu_##name(gram_context *g, const struct op *work);
 #define GRAM_CPU_CUDA(name, op)
 #define GRAM_OP(name, op, devices) GRAM_CPU_##devices(name, op)
 #include "core/ops.def"
 #undef GRAM_CPU_BOTH
+#undef GRAM_CPU_CPU
 #undef GRAM_CPU_CUDA
 
 /* cpu_kernel_matmul as a part of other operations, in a piece of their scratch. */

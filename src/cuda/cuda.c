@@ -442,6 +442,12 @@ const struct gram_backend gram_cuda_backend = {
     .eigh_multi_store = cuda_eigh_multi_store,
     .optimizer_open = cuda_optimizer_open,
     .optimizer_close = cuda_optimizer_close,
-#define GRAM_OP(name, op, devices) .name = cuda_##name,
+#define GRAM_CUDA_BOTH(name) .name = cuda_##name,
+#define GRAM_CUDA_CUDA(name) .name = cuda_##name,
+#define GRAM_CUDA_CPU(name)
+#define GRAM_OP(name, op, devices) GRAM_CUDA_##devices(name)
 #include "core/ops.def"
+#undef GRAM_CUDA_BOTH
+#undef GRAM_CUDA_CUDA
+#undef GRAM_CUDA_CPU
 };

@@ -7,9 +7,15 @@
 #define GRAM_CUDA_OPS_H
 #include "launch.h"
 
-/* The operations of ops.def. */
-#define GRAM_OP(name, op, devices) gram_status cuda_##name(gram_context *g, const struct op *work);
+/* The operations of ops.def that a GPU offers. */
+#define GRAM_CUDA_BOTH(name, op) gram_status cuda_##name(gram_context *g, const struct op *work);
+#define GRAM_CUDA_CUDA(name, op) GRAM_CUDA_BOTH(name, op)
+#define GRAM_CUDA_CPU(name, op)
+#define GRAM_OP(name, op, devices) GRAM_CUDA_##devices(name, op)
 #include "core/ops.def"
+#undef GRAM_CUDA_BOTH
+#undef GRAM_CUDA_CUDA
+#undef GRAM_CUDA_CPU
 
 /* cuda_eigh.c: whether kernels of ours solve eigenproblems of order n; larger ones are
  * cuSOLVER's. */

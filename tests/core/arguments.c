@@ -100,6 +100,11 @@ static gram_status call_power(gram_context *g, struct arguments *a)
     return gram_matrix_power(g, a->arg[0], &a->power, a->arg[1], a->arg[2]);
 }
 
+static gram_status call_krr_path(gram_context *g, struct arguments *a)
+{
+    return gram_krr_path(g, a->arg[0], a->arg[1], a->ridges, 2, &a->path, a->arg[2], a->arg[3]);
+}
+
 static gram_status call_kron_diagonal(gram_context *g, struct arguments *a)
 {
     return gram_kron_diagonal(g, (const gram_tensor *[]){a->arg[0], a->arg[1]}, 2, a->arg[2]);
@@ -135,6 +140,7 @@ const struct operation operations[] = {
     {       "gram_solve_lu",            call_lu,                           {"a 4 4", "b 4 2", "x! 4 2", "info!?"}},
     {           "gram_eigh",          call_eigh,                {"a 4 4", "values! 4", "vectors!? 4 4", "info!?"}},
     {   "gram_matrix_power",         call_power,                                  {"a 4 4", "out! 4 4", "info!?"}},
+    {       "gram_krr_path",      call_krr_path,                       {"k 4 4", "y 4 2", "loo! 2 4 2", "info!?"}},
     {           "gram_kron",          call_kron,                       {"factors 2 3", "factors 4 2", "out! 8 6"}},
     {    "gram_kron_matmul",
      call_kron_matmul,       {"x 3 8", "factors 2 3", "factors 4 2", "z 3 6", "y! 3 6"}                          },
@@ -186,6 +192,8 @@ void make_valid(const struct operation *o, struct arguments *a)
         .matmul = GRAM_KERNEL_MATMUL_OPTIONS_INIT,
         .solve = GRAM_SOLVE_OPTIONS_INIT,
         .power = GRAM_MATRIX_POWER_OPTIONS_INIT,
+        .path = GRAM_KRR_PATH_OPTIONS_INIT,
+        .ridges = {0.5, 2},
     };
     a->kernel.function = GRAM_LAPLACE;
     a->kernel_options = &a->kernel;

@@ -26,6 +26,8 @@ struct arguments {
     gram_kernel_matmul_options matmul;
     gram_solve_options solve;
     gram_matrix_power_options power;
+    gram_krr_path_options path;
+    double ridges[2];
 };
 
 /* Tensors as text: name, marks, sizes.  '!': it is written; '?': NULL is another valid call; '~':

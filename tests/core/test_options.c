@@ -101,7 +101,8 @@ static void lengths_out_of_range(struct harness *h)
 static void options_that_mean_nothing(struct harness *h)
 {
     const struct operation *kernel = operation_named("gram_kernel"),
-                           *cholesky = operation_named("gram_solve_cholesky");
+                           *cholesky = operation_named("gram_solve_cholesky"),
+                           *path = operation_named("gram_krr_path");
     struct arguments a;
 
     make_valid(kernel, &a);
@@ -135,6 +136,21 @@ static void options_that_mean_nothing(struct harness *h)
     make_valid(operation_named("gram_agop"), &a);
     a.agop.points = -1;
     refuses(h, operation_named("gram_agop"), &a, "points", "is -1");
+    make_valid(path, &a);
+    a.path.method = (gram_krr_path_method)3;
+    refuses(h, path, &a, "method", "is 3");
+    make_valid(path, &a);
+    a.path.intercept = (gram_krr_intercept)-1;
+    refuses(h, path, &a, "intercept", "is -1");
+    make_valid(path, &a);
+    a.ridges[1] = -0.5;
+    refuses(h, path, &a, "ridges", "is -0.5");
+    make_valid(path, &a);
+    a.ridges[0] = NAN;
+    refuses(h, path, &a, "ridges", "is nan");
+    make_valid(path, &a);
+    a.path.error = &a.t[0];
+    refuses(h, path, &a, "options.error", "is of other sizes");
     make_valid(cholesky, &a);
     a.solve.uplo = (gram_uplo)5;
     refuses(h, cholesky, &a, "uplo", "is 5");

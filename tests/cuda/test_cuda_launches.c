@@ -101,6 +101,7 @@ static const struct named {
 } named[] = {
     {     SLOT(kron_move),        "pieces of a product of several processes, no batch of items"},
     {SLOT(optimizer_step), "a list of parameters, which become batches of matrices of one size"},
+    {      SLOT(krr_path),                                    "not offered by a GPU, no launch"},
     {     SLOT(kfac_pass),                                      "one layer, which has no batch"},
 };
 
