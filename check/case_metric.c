@@ -1,5 +1,5 @@
 /*
- * case_metric.c - the rows of gram_cdist and gram_kernel with a metric, and of condensed distances
+ * case_metric.c - the rows of gram_cdist and of kernels with a metric, and of condensed distances
  *
  * The bounds are those of gram/pairwise.h.  The call gets exactly the scratch that its workspace
  * query names, and one byte less is refused.
@@ -23,6 +23,12 @@ enum data {
     DATA_ANGLES,   /* latitudes and longitudes; poles, antipodes and near points among them */
 };
 
+enum way {
+    BY_MATRIX,  /* gram_cdist and gram_kernel */
+    BY_PRODUCT, /* gram_kernel_matmul with a unit matrix: the kernel matrix again */
+    BY_MAXIMA   /* gram_kernel_reduce: the largest number of each row */
+};
+
 struct metric_row {
     gram_distance_kind kind;
     int64_t m, n, k, x_batch, y_batch; /* batches: 0: none */
@@ -32,6 +38,7 @@ struct metric_row {
     int weights; /* 1: of all items; 2: other ones for each item of x_batch */
     bool same, no_root, condensed;
     gram_function kernel; /* GRAM_IDENTITY: gram_cdist; else of bandwidth 0.7 */
+    enum way way;         /* other ones than BY_MATRIX are of kernels */
     enum layout x_layout, out_layout;
     const char *why;
 };
@@ -54,6 +61,16 @@ struct metric_row {
                .condensed = true, .weights = 1, .why = "condensed, long rows, weights"), \
     EACH_DTYPE(.kind = (metric), .m = 20, .n = 70, .k = 17, .data = (suited), \
                .kernel = GRAM_LAPLACE, .out_layout = PADDED, .why = "a kernel"), \
+    EACH_DTYPE(.kind = (metric), .m = 20, .n = 70, .k = 17, .data = (suited), \
+               .kernel = GRAM_LAPLACE, .way = BY_PRODUCT, .why = "a product"), \
+    EACH_DTYPE(.kind = (metric), .m = 140, .k = 9, .data = (suited), .same = true, \
+               .kernel = GRAM_LAPLACE, .way = BY_PRODUCT, .why = "a product, x = y"), \
+    EACH_DTYPE(.kind = (metric), .m = 11, .n = 12, .k = 6, .x_batch = 3, .data = (suited), \
+               .weights = 2, .kernel = GRAM_LAPLACE, .way = BY_PRODUCT, \
+               .why = "products with weights of each item"), \
+    EACH_DTYPE(.kind = (metric), .m = 9, .n = 1300, .k = 7, .x_batch = 2, .data = (suited), \
+               .weights = 2, .kernel = GRAM_LAPLACE, .way = BY_MAXIMA, \
+               .why = "maxima with weights of each item"), \
     {.kind = (metric), .m = 9, .n = 10, .k = 3, .dtype = GRAM_F16, .data = DATA_ZEROS, \
      .x_layout = REVERSED, .out_layout = EVERY_SECOND, .why = "f16, zeros, no unit stride"}, \
     {.kind = (metric), .m = 7, .n = 0, .k = 3, .dtype = GRAM_F32, .data = (suited), \
@@ -79,6 +96,10 @@ static const struct metric_row rows[] = {
                .out_layout = EVERY_SECOND, .why = "points of the earth, x = y"),
     EACH_DTYPE(.kind = GRAM_DISTANCE_HAVERSINE, .m = 70, .k = 2, .data = DATA_ANGLES, .same = true,
                .condensed = true, .out_layout = EVERY_SECOND, .why = "condensed"),
+    EACH_DTYPE(.kind = GRAM_DISTANCE_HAVERSINE, .m = 20, .n = 70, .k = 2, .data = DATA_ANGLES,
+               .kernel = GRAM_LAPLACE, .way = BY_PRODUCT, .why = "a product"),
+    EACH_DTYPE(.kind = GRAM_DISTANCE_HAVERSINE, .m = 20, .n = 70, .k = 2, .data = DATA_ANGLES,
+               .kernel = GRAM_LAPLACE, .way = BY_MAXIMA, .why = "maxima"),
     {.kind = GRAM_DISTANCE_HAVERSINE, .m = 9, .n = 8, .k = 2, .dtype = GRAM_BF16,
      .data = DATA_ANGLES, .x_batch = 2, .y_batch = 2, .x_layout = PADDED, .why = "bf16"},
     EACH_DTYPE(.kind = GRAM_DISTANCE_MINKOWSKI, .m = 20, .n = 30, .k = 9, .p = 1, .weights = 1,
@@ -116,8 +137,8 @@ static const struct metric_row rows[] = {
 
 struct problem {
     const struct metric_row *row;
-    struct test_tensor x, y, weights, out;
-    struct test_copy x_there, y_there, weights_there, out_there;
+    struct test_tensor x, y, weights, v, out;
+    struct test_copy x_there, y_there, weights_there, v_there, out_there;
     struct reference_batch batch;
     gram_distance metric;
 };
@@ -225,6 +246,15 @@ static void create(struct harness *h, struct test_tensor *t, gram_dtype dtype, e
     test_tensor_create(h, t, dtype, layout, core + 1 - none, shape + none);
 }
 
+static void create_unit_matrix(struct harness *h, struct problem *q, gram_dtype dtype, int64_t n)
+{
+    create(h, &q->v, dtype, ROW_MAJOR, (int64_t[]){0, n, n}, 2);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < n; j++)
+            test_put(&q->v.t, i * n + j, i == j);
+    test_tensor_freeze(&q->v);
+}
+
 static bool weighted(const struct metric_row *row)
 {
     return row->weights || row->kind == GRAM_DISTANCE_SEUCLIDEAN;
@@ -247,7 +277,11 @@ static void setup(struct harness *h, const struct metric_row *row, struct proble
         create_weights(h, q);
     q->batch = (struct reference_batch){
         .ndim = batch ? 1 : 0, .shape = {batch}, .count = batch ? batch : 1};
-    if (row->condensed)
+    if (row->way == BY_PRODUCT)
+        create_unit_matrix(h, q, result, n);
+    if (row->way == BY_MAXIMA)
+        create(h, &q->out, result, row->out_layout, (int64_t[]){batch, row->m}, 1);
+    else if (row->condensed)
         create(h, &q->out, result, row->out_layout, (int64_t[]){batch, row->m * (row->m - 1) / 2},
                1);
     else
@@ -255,6 +289,28 @@ static void setup(struct harness *h, const struct metric_row *row, struct proble
 }
 
 /* ---- The call ------------------------------------------------------------------------------- */
+
+static gram_status call_kernel(struct harness *h, struct problem *q, gram_kernel_options *kernel,
+                               gram_workspace *need)
+{
+    const gram_tensor *x = &q->x_there.t, *y = q->row->same ? NULL : &q->y_there.t;
+    gram_tensor *out = &q->out_there.t;
+    const gram_tensor *v = &q->v_there.t;
+
+    switch (q->row->way) {
+    case BY_PRODUCT:
+        return need ? gram_kernel_matmul_workspace(h->g, x, y, kernel, v, NULL, out, need)
+                    : gram_kernel_matmul(h->g, x, y, kernel, v, NULL, out);
+    case BY_MAXIMA:
+        return need
+                   ? gram_kernel_reduce_workspace(h->g, x, y, kernel, GRAM_REDUCE_MAX, NULL, NULL,
+                                                  out, NULL, need)
+                   : gram_kernel_reduce(h->g, x, y, kernel, GRAM_REDUCE_MAX, NULL, NULL, out, NULL);
+    default:
+        return need ? gram_kernel_workspace(h->g, x, y, kernel, out, need)
+                    : gram_kernel(h->g, x, y, kernel, out);
+    }
+}
 
 static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 {
@@ -271,8 +327,7 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
         kernel.function = q->row->kernel;
         kernel.bandwidth = gram_number(0.7);
         kernel.metric = &metric;
-        return need ? gram_kernel_workspace(h->g, x, y, &kernel, out, need)
-                    : gram_kernel(h->g, x, y, &kernel, out);
+        return call_kernel(h, q, &kernel, need);
     }
     options.no_root = q->row->no_root;
     options.condensed = q->row->condensed;
@@ -284,10 +339,11 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 static bool run(struct harness *h, struct problem *q)
 {
     const struct test_pair pairs[] = {
-        {                                 &q->x,       &q->x_there},
-        {                                 &q->y,       &q->y_there},
-        {q->metric.weights ? &q->weights : NULL, &q->weights_there},
-        {                               &q->out,     &q->out_there},
+        {                                   &q->x,       &q->x_there},
+        {                                   &q->y,       &q->y_there},
+        {  q->metric.weights ? &q->weights : NULL, &q->weights_there},
+        {q->row->way == BY_PRODUCT ? &q->v : NULL,       &q->v_there},
+        {                                 &q->out,     &q->out_there},
     };
 
     return test_call_there(h, pairs, LENGTH(pairs), call, q);
@@ -405,6 +461,18 @@ static bool agree(double got, double want, double off)
     return fabs(got - want) <= off;
 }
 
+/* Each number of a product is a sum over a row of the matrix, which a NaN anywhere spoils. */
+static bool is_spoilt(const struct problem *q, const int64_t at[3])
+{
+    const struct metric_row *row = q->row;
+    bool found = false;
+
+    for (int64_t j = 0; row->way == BY_PRODUCT && !found && j < q->v.t.shape[0]; j++)
+        found = isnan(reference_metric(&q->x.t, row->same ? NULL : &q->y.t, &q->metric,
+                                       row->no_root, &q->batch, (int64_t[]){at[0], at[1], j}));
+    return found;
+}
+
 static void check_pair(struct harness *h, const struct problem *q, const int64_t at[3])
 {
     const struct metric_row *row = q->row;
@@ -419,30 +487,62 @@ static void check_pair(struct harness *h, const struct problem *q, const int64_t
                             &q->batch, at);
     got = test_at(&q->out.t, at[0] * item + in_item);
     off = bound(q, at, &want);
+    if (is_spoilt(q, at))
+        want = (double)NAN;
     CHECK(h, agree(got, want, off), "item %lld, out[%lld, %lld] is %.17g, expected %.17g +- %.2g",
           (long long)at[0], (long long)i, (long long)j, got, want, off);
     if (row->same && i == j && row->data != DATA_SPECIAL && !isnan(want))
-        CHECK(h, got == 0, "out[%lld, %lld] is %g, expected exactly 0", (long long)i, (long long)j,
-              got);
+        CHECK(h, got == (row->kernel ? 1 : 0), "out[%lld, %lld] is %g, expected that of itself",
+              (long long)i, (long long)j, got);
+}
+
+/* The largest number of a row differs from the largest that is expected by the largest bound. */
+static void check_maximum(struct harness *h, const struct problem *q, int64_t item, int64_t i)
+{
+    const struct metric_row *row = q->row;
+    const int64_t n = row->same ? row->m : row->n;
+    double most = -INFINITY, off = 0, got = test_at(&q->out.t, item * row->m + i);
+
+    for (int64_t j = 0; j < n; j++) {
+        const int64_t at[3] = {item, i, j};
+        double want = reference_metric(&q->x.t, row->same ? NULL : &q->y.t, &q->metric,
+                                       row->no_root, &q->batch, at);
+        off = fmax(off, bound(q, at, &want));
+        most = isnan(want) || isnan(most) ? (double)NAN : fmax(most, want);
+    }
+    CHECK(h, agree(got, most, off), "item %lld, out[%lld] is %.17g, expected %.17g +- %.2g",
+          (long long)item, (long long)i, got, most, off);
+}
+
+static void check_item(struct harness *h, const struct problem *q, int64_t item)
+{
+    const struct metric_row *row = q->row;
+    const int64_t n = row->same ? row->m : row->n;
+
+    for (int64_t i = 0; i < row->m; i++) {
+        if (row->way == BY_MAXIMA)
+            check_maximum(h, q, item, i);
+        else
+            for (int64_t j = 0; j < n; j++)
+                if (test_sampled((item * row->m + i) * n + j, q->batch.count * row->m * n, row->k))
+                    check_pair(h, q, (int64_t[]){item, i, j});
+    }
 }
 
 static void check(struct harness *h, int index)
 {
-    const struct metric_row *row = &rows[index];
-    const int64_t n = row->same ? row->m : row->n;
     struct problem q;
 
-    setup(h, row, &q);
+    setup(h, &rows[index], &q);
     for (int64_t item = run(h, &q) ? 0 : q.batch.count; item < q.batch.count; item++)
-        for (int64_t i = 0; i < row->m; i++)
-            for (int64_t j = 0; j < n; j++)
-                if (test_sampled((item * row->m + i) * n + j, q.batch.count * row->m * n, row->k))
-                    check_pair(h, &q, (int64_t[]){item, i, j});
+        check_item(h, &q, item);
     test_tensor_destroy(h, &q.x, "x");
     test_tensor_destroy(h, &q.y, "y");
     test_tensor_destroy(h, &q.out, "out");
     if (q.metric.weights)
         test_tensor_destroy(h, &q.weights, "weights");
+    if (q.row->way == BY_PRODUCT)
+        test_tensor_destroy(h, &q.v, "v");
 }
 
 /* ---- One problem of any size ---------------------------------------------------------------- */

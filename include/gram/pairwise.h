@@ -138,8 +138,7 @@ typedef struct gram_cdist_options {
  * Theory 49 (2003); Sinnott, Virtues of the haversine, Sky and Telescope 68 (1984).
  *
  * CUDA: metrics other than Canberra, Bray-Curtis, Hamming, Kullback-Leibler, chi2 and the NaN-aware
- * one, and all with weights, first write x and y into scratch as the sums need them.  They exist in
- * gram_cdist and gram_kernel, but not in operations that are made of blocks of a kernel.
+ * one, and all with weights, first write x and y into scratch as the sums need them, once per call.
  */
 GRAM_API gram_status gram_cdist(gram_context *g, const gram_tensor *x, const gram_tensor *y,
                                 gram_scalar p, const gram_cdist_options *options, gram_tensor *out);

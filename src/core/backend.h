@@ -193,6 +193,7 @@ enum {
 struct gram_metric_op {
     gram_distance_kind kind;
     bool no_root;
+    bool prepared; /* CUDA: x, y and weights are those that metric_rows.cu wrote */
     struct gram_view weights;
 };
 

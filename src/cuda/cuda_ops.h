@@ -37,6 +37,13 @@ gram_status cuda_cdist_queue(gram_context *g, const struct gram_cdist_op *op);
  * of any device. */
 gram_status cuda_cdist_check_expression(gram_context *g, const struct gram_cdist_op *op);
 
+/* cuda_metric.c */
+/* Runs the work of a call, in which *kernel stands.  Where its metric wants other rows or weights
+ * of its own, they are first written into scratch, and *kernel becomes that of them. */
+gram_status cuda_metric_call(gram_context *g, struct gram_cdist_op *kernel,
+                             gram_status (*run)(gram_context *g, const void *work),
+                             const void *work);
+
 /* cuda_warm.c */
 gram_status cuda_warm(gram_context *g, const struct gram_cdist_op *op,
                       const gram_warm_options *options);

@@ -207,18 +207,33 @@ static gram_status check_pointers(gram_context *g, const struct gram_eigh_op *op
     return op->has_found ? gram_cuda_check_pointer(g, "options.found", &op->found) : GRAM_OK;
 }
 
-gram_status cuda_eigh(gram_context *g, const struct gram_eigh_op *op)
+static gram_status run_call(gram_context *g, const void *work)
 {
+    const struct gram_eigh_op *op = work;
     struct cuda_eigh_plan plan;
     gram_status status;
     bool entered;
 
     TRY(cuda_eigh_plan(g, op, &plan));
-    if (op->batch.count == 0)
-        return GRAM_OK;
     TRY(check_pointers(g, op));
     entered = gram_cuda_enter(g->device);
     status = drivers[plan.driver]->run(g, &plan);
     gram_cuda_leave(g->device, entered);
     return status;
+}
+
+/* The kernel whose matrix is wanted may have a metric, whose rows are made first. */
+gram_status cuda_eigh(gram_context *g, const struct gram_eigh_op *op)
+{
+    struct cuda_eigh_plan plan;
+    struct gram_eigh_op rows = *op;
+    struct gram_kernel_matmul_op product;
+
+    if (op->batch.count == 0)
+        return cuda_eigh_plan(g, op, &plan); /* the report, and errors */
+    if (!op->product)
+        return run_call(g, op);
+    product = *op->product;
+    rows.product = &product;
+    return cuda_metric_call(g, &product.kernel, run_call, &rows);
 }

@@ -686,7 +686,7 @@ gram_status cuda_cdist_check_expression(gram_context *g, const struct gram_cdist
 gram_status cuda_cdist_check(gram_context *g, const struct gram_cdist_op *op)
 {
     TRY(cuda_cdist_check_expression(g, op));
-    return cuda_metric_prepares(op) ? cuda_metric_refuse(g, op) : cuda_cdist_check_pointers(g, op);
+    return cuda_cdist_check_pointers(g, op);
 }
 
 /* ---- The call ------------------------------------------------------------------------------- */
@@ -754,10 +754,18 @@ gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, in
     return status;
 }
 
-/* The entry of the plugin's table: no tile is asked for, so that what was tuned counts. */
+/* No tile is asked for, so that what was tuned counts. */
+static gram_status run_call(gram_context *g, const void *work)
+{
+    return cuda_cdist_tiled(g, work, 0);
+}
+
+/* The entry of the plugin's table. */
 gram_status cuda_cdist(gram_context *g, const struct gram_cdist_op *op)
 {
-    return cuda_metric_prepares(op) ? cuda_metric(g, op) : cuda_cdist_tiled(g, op, 0);
+    struct gram_cdist_op rows = *op;
+
+    return cuda_metric_call(g, &rows, run_call, &rows);
 }
 
 /* One launch without scratch, whatever the size: callers have checked the pointers, and cut their
@@ -769,32 +777,4 @@ gram_status cuda_cdist_queue(gram_context *g, const struct gram_cdist_op *op)
 
     cuda_cdist_plan(op, device->processors, &plan);
     return plan.tiles > 0 ? cuda_cdist_launch(g, &plan, NULL) : GRAM_OK;
-}
-
-/* ---- Rounds of items, for operations that are made of these ---------------------------------- */
-
-/* A round is measured by running it: opening its layout ends it before it queues anything. */
-gram_status cuda_run_rounds(gram_context *g, const struct gram_batch *batch,
-                            const struct gram_rounds *rounds, cuda_round *work, void *job)
-{
-    struct gram_batch round = gram_round_at(batch, rounds, 0);
-    const struct gram_batch last = gram_round_at(batch, rounds, batch->count - rounds->last_items);
-    struct gram_scratch_before before;
-    struct gram_layout layout = {0};
-    size_t bytes, last_bytes;
-    gram_status status = GRAM_OK;
-    void *memory;
-
-    TRY(gram_measure(g, &bytes, work(g, job, &round, 0)));
-    TRY(gram_measure(g, &last_bytes, work(g, job, &last, 0)));
-    bytes = gram_most_bytes(bytes, last_bytes);
-    gram_take(&layout, &memory, bytes);
-    TRY(gram_layout_open(g, &layout));
-    gram_scratch_lend(g, memory, bytes, &before);
-    for (int64_t first = 0; status == GRAM_OK && first < batch->count; first += round.count) {
-        round = gram_round_at(batch, rounds, first);
-        status = work(g, job, &round, first);
-    }
-    gram_scratch_return(g, &before);
-    return status;
 }

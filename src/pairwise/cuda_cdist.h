@@ -65,8 +65,9 @@ gram_status cuda_cdist_launch(gram_context *g, const struct cuda_cdist_plan *pla
 /* cuda_cdist with tiles of tm; 0 takes the tm that was tuned, else that of the table. */
 gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, int tm);
 
-/* Runs a batch in rounds of items, each of which opens a layout of its own and then queues its
- * work, in scratch for the larger of a whole round and the last one.  The device is current. */
+/* In cuda_pair_panels.c: runs a batch in rounds of items, each of which opens a layout of its own
+ * and then queues its work, in scratch for the larger of a whole round and the last one.  The
+ * device is current. */
 typedef gram_status cuda_round(gram_context *g, void *job, const struct gram_batch *round,
                                int64_t first);
 gram_status cuda_run_rounds(gram_context *g, const struct gram_batch *batch,
@@ -91,11 +92,6 @@ int gram_cuda_expression_constants(const struct gram_expression *e, const double
 
 /* ---- cuda_metric.c --------------------------------------------------------------------------- */
 
-/* gram_cdist and gram_kernel with a metric whose rows have to be made first. */
-bool cuda_metric_prepares(const struct gram_cdist_op *op);
-gram_status cuda_metric(gram_context *g, const struct gram_cdist_op *op);
-/* Refuses such a metric in an operation that queues blocks of a kernel. */
-gram_status cuda_metric_refuse(gram_context *g, const struct gram_cdist_op *op);
 /* What a plan says of a metric. */
 void cuda_metric_plan(const struct gram_cdist_op *op, struct cuda_cdist_options *o,
                       struct pair_metric *m);

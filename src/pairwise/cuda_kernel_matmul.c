@@ -239,15 +239,14 @@ static gram_status run(gram_context *g, const struct gram_kernel_matmul_op *op)
     return GRAM_OK;
 }
 
-gram_status cuda_kernel_matmul(gram_context *g, const struct gram_kernel_matmul_op *op)
+static gram_status run_call(gram_context *g, const void *work)
 {
+    const struct gram_kernel_matmul_op *op = work;
     struct gram_cdist_op kernel = op->kernel;
     gram_status status;
-    bool entered, fused;
+    const bool fused = cuda_kernel_fused(g, op);
+    bool entered;
 
-    if (is_empty(op))
-        return GRAM_OK;
-    fused = cuda_kernel_fused(g, op);
     if (!fused && (op->v.rows > INT32_MAX || op->out.rows > INT32_MAX || op->out.cols > INT32_MAX))
         return gram_fail(g, GRAM_UNSUPPORTED,
                          "v is %lld by %lld, but cuBLAS takes sizes of at most %d",
@@ -259,4 +258,11 @@ gram_status cuda_kernel_matmul(gram_context *g, const struct gram_kernel_matmul_
     status = fused ? run_fused(g, op) : run(g, op);
     gram_cuda_leave(g->device, entered);
     return status;
+}
+
+gram_status cuda_kernel_matmul(gram_context *g, const struct gram_kernel_matmul_op *op)
+{
+    struct gram_kernel_matmul_op rows = *op;
+
+    return is_empty(op) ? GRAM_OK : cuda_metric_call(g, &rows.kernel, run_call, &rows);
 }

@@ -66,13 +66,21 @@ static gram_status check_pointers(gram_context *g, const struct gram_kernel_redu
     return op->has_indices ? gram_cuda_check_pointer(g, "indices", &op->indices) : GRAM_OK;
 }
 
-gram_status cuda_kernel_reduce(gram_context *g, const struct gram_kernel_reduce_op *op)
+static gram_status run_call(gram_context *g, const void *work)
 {
+    const struct gram_kernel_reduce_op *op = work;
     struct reduce_job job;
 
-    if (op->kernel.batch.count == 0 || op->kernel.x.rows == 0)
-        return GRAM_OK;
     TRY(check_pointers(g, op));
     describe(op, &job);
     return cuda_panels_run(g, &job.panels);
+}
+
+gram_status cuda_kernel_reduce(gram_context *g, const struct gram_kernel_reduce_op *op)
+{
+    struct gram_kernel_reduce_op rows = *op;
+
+    if (op->kernel.batch.count == 0 || op->kernel.x.rows == 0)
+        return GRAM_OK;
+    return cuda_metric_call(g, &rows.kernel, run_call, &rows);
 }

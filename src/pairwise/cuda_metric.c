@@ -2,11 +2,12 @@
  * cuda_metric.c - metrics on the device: rows that the sums want, then the kernels of cdist
  *
  * Metrics whose terms take x and y as they are go straight to cdist.cu.  For the others, and for
- * all with weights, metric_rows.cu first writes the rows into scratch; a metric that is a p-norm of
- * such rows then goes every way that a p-norm goes.
+ * all with weights, metric_rows.cu first writes the rows into scratch, once per call; a metric that
+ * is a p-norm of such rows then goes every way that a p-norm goes.
  *
  * SPDX-License-Identifier: MIT
  */
+#include "cuda/arena.h"
 #include "cuda_cdist.h"
 #include "metric_params.h"
 #include "pairwise.h"
@@ -60,21 +61,12 @@ static const struct {
 
 /* ---- Plans ---------------------------------------------------------------------------------- */
 
-bool cuda_metric_prepares(const struct gram_cdist_op *op)
+static bool prepares(const struct gram_cdist_op *op)
 {
     const bool plain =
         op->metric.kind == GRAM_DISTANCE_MINKOWSKI || metrics[op->metric.kind].change == ROWS_COPY;
 
-    return op->metric.weights.data || !plain;
-}
-
-gram_status cuda_metric_refuse(gram_context *g, const struct gram_cdist_op *op)
-{
-    return gram_fail(g, GRAM_UNSUPPORTED,
-                     "options.metric->kind is %d%s, expected a metric whose terms take x and y as "
-                     "they are, without weights: other ones exist only in gram_cdist and "
-                     "gram_kernel on CUDA",
-                     (int)op->metric.kind, op->metric.weights.data ? " with weights" : "");
+    return !op->metric.prepared && (op->metric.weights.data || !plain);
 }
 
 /* Weights that op has here are those that metric_rows.cu wrote. */
@@ -104,6 +96,11 @@ static int64_t columns_of(const struct gram_cdist_op *op)
     return op->metric.kind == GRAM_DISTANCE_HAVERSINE ? HAVERSINE_COLUMNS : op->x.cols;
 }
 
+static gram_dtype real_of(const struct gram_cdist_op *op)
+{
+    return op->x.dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
+}
+
 /* Where the rows and the weights go. */
 struct places {
     char *x, *y, *weights;
@@ -120,16 +117,18 @@ static bool is_one(const struct gram_cdist_op *op)
     return op->symmetric;
 }
 
-/* op with the rows that metric_rows.cu writes. */
+/* op with the rows that metric_rows.cu writes.  Weights of an item have their sum behind them. */
 static struct gram_cdist_op of_rows(const struct gram_cdist_op *op, const struct places *p)
 {
+    const gram_dtype real = real_of(op);
+    const int64_t columns = columns_of(op);
     struct gram_cdist_op rows = *op;
 
-    rows.x = cuda_dense_view(p->x, op->out.dtype, &op->batch, op->x.rows, columns_of(op));
-    rows.y = is_one(op)
-                 ? rows.x
-                 : cuda_dense_view(p->y, op->out.dtype, &op->batch, op->y.rows, columns_of(op));
-    rows.metric.weights = (struct gram_view){.data = p->weights};
+    rows.x = cuda_dense_view(p->x, real, &op->batch, op->x.rows, columns);
+    rows.y = is_one(op) ? rows.x : cuda_dense_view(p->y, real, &op->batch, op->y.rows, columns);
+    rows.metric.prepared = true;
+    rows.metric.weights = p->weights ? cuda_dense_view(p->weights, real, &op->batch, 1, columns + 1)
+                                     : (struct gram_view){0};
     return rows;
 }
 
@@ -157,57 +156,76 @@ static gram_status write_rows(gram_context *g, const struct gram_cdist_op *op,
     grid.blocks =
         gram_least(p.items * (p.rows[0] + p.rows[1] + 1), (int64_t)BLOCKS * device->processors);
     cuda_variant(&v, &metric_rows,
-                 CUDA_OPTIONS({"REAL", cuda_type(op->out.dtype)},
+                 CUDA_OPTIONS({"REAL", cuda_type(real_of(op))},
                               {"STORED", cuda_stored_as(op->x.dtype)},
                               {"CHANGE", metrics[op->metric.kind].change}));
     return cuda_launch(g, &v, &grid, (void *[]){&p});
 }
 
-/* ---- The call ------------------------------------------------------------------------------- */
+/* ---- Calls ---------------------------------------------------------------------------------- */
+
+static gram_status check_pointers(gram_context *g, const struct gram_cdist_op *op)
+{
+    const struct gram_view *w = &op->metric.weights;
+
+    TRY(gram_cuda_check_pointer(g, "x", &op->x));
+    if (!is_one(op))
+        TRY(gram_cuda_check_pointer(g, "y", &op->y));
+    return w->data ? gram_cuda_check_pointer(g, "options.metric->weights", w) : GRAM_OK;
+}
+
+/* Any memory of the device serves where only sizes are asked for. */
+static void put_any(const struct gram_cdist_op *op, struct gram_cdist_op *rows)
+{
+    const struct gram_view *w = &op->metric.weights;
+    const struct places any = {op->x.data, op->y.data, keeps_weights(op) ? w->data : NULL};
+
+    *rows = of_rows(op, &any);
+}
+
+static void take_rows(struct gram_layout *layout, const struct gram_cdist_op *op,
+                      struct places *places)
+{
+    const size_t size = gram_dtype_size(real_of(op));
+    const size_t row = (size_t)columns_of(op) * size, items = (size_t)op->batch.count;
+
+    gram_take_many(layout, &places->x, items * (size_t)op->x.rows, row);
+    if (!is_one(op))
+        gram_take_many(layout, &places->y, items * (size_t)op->y.rows, row);
+    if (keeps_weights(op))
+        gram_take(layout, &places->weights, items * (row + size));
+}
 
 /* The rows are written in front of the work on them, whose scratch is a piece of this one's. */
-static gram_status run(gram_context *g, const struct gram_cdist_op *op, size_t bytes)
+gram_status cuda_metric_call(gram_context *g, struct gram_cdist_op *kernel,
+                             gram_status (*run)(gram_context *g, const void *work),
+                             const void *work)
 {
-    const size_t size = gram_dtype_size(op->out.dtype);
-    const size_t row = (size_t)columns_of(op) * size, items = (size_t)op->batch.count;
-    const struct cuda_device *device = g->device;
+    const struct gram_cdist_op given = *kernel;
     struct gram_layout layout = {0};
     struct gram_scratch_before before;
     struct places places = {0};
-    struct gram_cdist_op rows;
     gram_status status;
+    size_t bytes;
     bool entered;
     void *memory;
 
-    gram_take_many(&layout, &places.x, items * (size_t)op->x.rows, row);
-    if (!is_one(op))
-        gram_take_many(&layout, &places.y, items * (size_t)op->y.rows, row);
-    if (keeps_weights(op))
-        gram_take(&layout, &places.weights, items * (row + size));
+    if (!prepares(&given) || given.batch.count == 0)
+        return run(g, work);
+    TRY(check_pointers(g, &given));
+    put_any(&given, kernel);
+    TRY(gram_measure(g, &bytes, run(g, work)));
+    take_rows(&layout, &given, &places);
     gram_take(&layout, &memory, bytes);
     TRY(gram_layout_open(g, &layout));
-    entered = gram_cuda_enter(device);
-    status = write_rows(g, op, &places);
-    gram_cuda_leave(device, entered);
+    entered = gram_cuda_enter(g->device);
+    status = write_rows(g, &given, &places);
+    gram_cuda_leave(g->device, entered);
     if (status != GRAM_OK)
         return status;
-    rows = of_rows(op, &places);
+    *kernel = of_rows(&given, &places);
     gram_scratch_lend(g, memory, bytes, &before);
-    status = cuda_cdist_tiled(g, &rows, 0);
+    status = run(g, work);
     gram_scratch_return(g, &before);
     return status;
-}
-
-gram_status cuda_metric(gram_context *g, const struct gram_cdist_op *op)
-{
-    /* Any memory of the device serves where only sizes are asked for. */
-    const struct places any = {op->out.data, op->out.data, keeps_weights(op) ? op->out.data : NULL};
-    const struct gram_cdist_op rows = of_rows(op, &any);
-    size_t bytes;
-
-    if (op->batch.count == 0 || op->out.rows == 0 || op->out.cols == 0)
-        return GRAM_OK;
-    TRY(cuda_cdist_check_pointers(g, op));
-    TRY(gram_measure(g, &bytes, cuda_cdist_tiled(g, &rows, 0)));
-    return run(g, op, bytes);
 }

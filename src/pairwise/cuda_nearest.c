@@ -89,13 +89,21 @@ static gram_status check_pointers(gram_context *g, const struct gram_nearest_op 
     return op->has_counts ? gram_cuda_check_pointer(g, "options.counts", &op->counts) : GRAM_OK;
 }
 
-gram_status cuda_nearest(gram_context *g, const struct gram_nearest_op *op)
+static gram_status run_call(gram_context *g, const void *work)
 {
+    const struct gram_nearest_op *op = work;
     struct nearest_job job;
 
-    if (op->distance.batch.count == 0 || op->distance.x.rows == 0)
-        return GRAM_OK;
     TRY(check_pointers(g, op));
     describe(op, &job);
     return cuda_panels_run(g, &job.panels);
+}
+
+gram_status cuda_nearest(gram_context *g, const struct gram_nearest_op *op)
+{
+    struct gram_nearest_op rows = *op;
+
+    if (op->distance.batch.count == 0 || op->distance.x.rows == 0)
+        return GRAM_OK;
+    return cuda_metric_call(g, &rows.distance, run_call, &rows);
 }

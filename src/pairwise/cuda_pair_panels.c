@@ -1,5 +1,6 @@
 /*
- * cuda_pair_panels.c - how a pairwise matrix is cut into panels on the device, and the walk
+ * cuda_pair_panels.c - how a pairwise matrix is cut into panels on the device, and the walk; and
+ * rounds of items, for operations that are made of distances
  *
  * SPDX-License-Identifier: MIT
  */
@@ -11,6 +12,36 @@ enum {
     MOST_COLUMNS = 8192,  /* 64 MiB of f32: about what an H200's second-level cache has */
     ROUND_BYTES = 1 << 28 /* of many small items */
 };
+
+/* ---- Rounds of items ----------------------------------------------------------------------- */
+
+/* A round is measured by running it: opening its layout ends it before it queues anything. */
+gram_status cuda_run_rounds(gram_context *g, const struct gram_batch *batch,
+                            const struct gram_rounds *rounds, cuda_round *work, void *job)
+{
+    struct gram_batch round = gram_round_at(batch, rounds, 0);
+    const struct gram_batch last = gram_round_at(batch, rounds, batch->count - rounds->last_items);
+    struct gram_scratch_before before;
+    struct gram_layout layout = {0};
+    size_t bytes, last_bytes;
+    gram_status status = GRAM_OK;
+    void *memory;
+
+    TRY(gram_measure(g, &bytes, work(g, job, &round, 0)));
+    TRY(gram_measure(g, &last_bytes, work(g, job, &last, 0)));
+    bytes = gram_most_bytes(bytes, last_bytes);
+    gram_take(&layout, &memory, bytes);
+    TRY(gram_layout_open(g, &layout));
+    gram_scratch_lend(g, memory, bytes, &before);
+    for (int64_t first = 0; status == GRAM_OK && first < batch->count; first += round.count) {
+        round = gram_round_at(batch, rounds, first);
+        status = work(g, job, &round, first);
+    }
+    gram_scratch_return(g, &before);
+    return status;
+}
+
+/* ---- Panels -------------------------------------------------------------------------------- */
 
 void cuda_panels_plan(struct cuda_panels *panels)
 {
