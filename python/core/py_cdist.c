@@ -53,25 +53,34 @@ int py_pair(struct py_call *call, PyObject *const *v, struct py_pair *pair, stru
     return 0;
 }
 
-/* How the distances are measured; metric is where options point to. */
-static int read_metric(struct py_call *call, PyObject *const *v, gram_distance *metric,
-                       gram_cdist_options *options)
+int py_metric(struct py_call *call, PyObject *name, PyObject *weights, bool has_p,
+              gram_distance *metric, bool *given)
 {
     int kind = GRAM_DISTANCE_MINKOWSKI;
 
-    if (py_choice(call->function, "metric", v[METRIC], metric_names, &kind) ||
-        py_scalar(call, "p", v[P], &metric->p))
+    if (py_choice(call->function, "metric", name, metric_names, &kind))
         return -1;
-    if (kind != GRAM_DISTANCE_MINKOWSKI && v[P]) {
+    if (kind != GRAM_DISTANCE_MINKOWSKI && has_p) {
         PyErr_Format(PyExc_ValueError, "%s: p is given, but the metric %s has no such number",
                      call->function, metric_names[kind]);
         return -1;
     }
     metric->kind = (gram_distance_kind)kind;
-    metric->weights = py_given(v[WEIGHTS]) ? py_input(call, "weights", v[WEIGHTS]) : NULL;
-    if (py_given(v[WEIGHTS]) && !metric->weights)
+    metric->weights = py_given(weights) ? py_input(call, "weights", weights) : NULL;
+    *given = py_given(name) || metric->weights;
+    return py_given(weights) && !metric->weights ? -1 : 0;
+}
+
+/* How the distances are measured; metric is where options point to. */
+static int read_metric(struct py_call *call, PyObject *const *v, gram_distance *metric,
+                       gram_cdist_options *options)
+{
+    bool given;
+
+    if (py_metric(call, v[METRIC], v[WEIGHTS], v[P] != NULL, metric, &given) ||
+        py_scalar(call, "p", v[P], &metric->p))
         return -1;
-    if (py_given(v[METRIC]) || metric->weights)
+    if (given)
         options->metric = metric;
     return 0;
 }

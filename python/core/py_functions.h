@@ -40,20 +40,28 @@ enum py_kernel_argument {
     PY_K_OUTPUT,
     PY_K_PARAMETER,
     PY_K_LENGTHS,
+    PY_K_METRIC,
+    PY_K_WEIGHTS,
     PY_K_COUNT
 };
 
 #define PY_KERNEL_OPTION_WORDS                                                                  \
   PY_kernel, PY_bandwidth, PY_p, PY_exponent, PY_alpha, PY_gamma, PY_coef0, PY_degree,          \
       PY_regularization, PY_row_offset, PY_column_offset, PY_outer_power, PY_expression, PY_of, \
-      PY_parameters, PY_output, PY_parameter, PY_lengths
+      PY_parameters, PY_output, PY_parameter, PY_lengths, PY_metric, PY_weights
 #define PY_KERNEL_WORDS PY_x, PY_y, PY_KERNEL_OPTION_WORDS
 
 /* A kernel and the memory that its options point to. */
 struct py_kernel {
     gram_kernel_options options;
     gram_parameter parameters[GRAM_MAX_PARAMETERS];
+    gram_distance metric;
 };
+
+/* The distance that metric and weights describe; *given says whether one of them is there.  has_p:
+ * the caller gives p, which only minkowski has.  p itself is left to the caller. */
+int py_metric(struct py_call *call, PyObject *name, PyObject *weights, bool has_p,
+              gram_distance *metric, bool *given);
 
 int py_kernel_options(struct py_call *call, PyObject *const *v, struct py_kernel *kernel);
 /* Joins the batches of the kernel's numbers. */

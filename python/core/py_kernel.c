@@ -91,6 +91,9 @@ const char py_kernel_doc[] =
     "not one per coordinate: that is lengths, an array (..., k) of positive numbers, by which\n"
     "the columns of x and y are divided before anything else.  It has the dtype of x (float32\n"
     "for halves), and each quotient is rounded once.\n"
+    "metric and weights are those of gram.cdist: d is then the distance of the metric, so that\n"
+    "a laplace kernel of metric=\"chi2\" is exp(-chi2 / L), and s = d^outer_power if outer_power\n"
+    "is given.  Such kernels have no gradients, and lengths must be None.\n"
     "Options that the kernel does not have, such as the gamma of a Gaussian, are refused.\n\n"
     "Raises ValueError for values, shapes and dtypes that do not fit, and TypeError for\n"
     "arguments that are not arrays.  Sources: Rasmussen and Williams, Gaussian processes for\n"
@@ -103,7 +106,10 @@ const char py_kernel_doc[] =
     "[[1.0, 0.25], [0.25, 1.0]]\n"
     ">>> points = np.array([[0.0, 0.0], [3.0, 8.0]])\n"
     ">>> gram.kernel(points, kernel=\"distance\", lengths=np.array([1.0, 2.0]))[0, 1].item()\n"
-    "5.0\n";
+    "5.0\n"
+    ">>> counts = np.array([[1.0, 3.0], [3.0, 1.0]])\n"
+    ">>> gram.kernel(counts, kernel=\"laplace\", metric=\"chi2\")[0, 1].round(3).item()\n"
+    "0.135\n";
 
 PY_WITH_WORKSPACE(py_kernel, kernel)
 

@@ -160,6 +160,28 @@ static int settle_powers(struct py_call *call, PyObject *const *v, gram_kernel_o
     return 0;
 }
 
+/* A metric takes the place of the p-norm: s is its distance, or the square where the kernel has the
+ * square of one.  -1 with an exception where s is not made of a distance. */
+static int settle_metric(struct py_call *call, PyObject *const *v, struct py_kernel *k,
+                         enum power p, enum power outer)
+{
+    gram_kernel_options *o = &k->options;
+    const bool minkowski = k->metric.kind == GRAM_DISTANCE_MINKOWSKI;
+
+    if (o->inner == GRAM_DOT || p == FROM_Q || (p == FROM_P && outer == ONE && !minkowski)) {
+        PyErr_Format(PyExc_ValueError,
+                     "%s: metric or weights are given, but %s is not a function of a distance",
+                     call->function, o->expression ? "this expression" : "this kernel");
+        return -1;
+    }
+    k->metric.p = o->p;
+    o->metric = &k->metric;
+    if (py_given(v[PY_K_OUTER_POWER]))
+        return py_scalar(call, "outer_power", v[PY_K_OUTER_POWER], &o->outer_power);
+    o->outer_power = outer == ONE_OVER_P ? gram_number(1) : p == TWO ? gram_number(2) : o->p;
+    return 0;
+}
+
 /* Refuses an argument that would have no effect.  Often it is a name of another package, such as
  * scikit-learn's gamma = 1 / (2 bandwidth^2) of a Gaussian. */
 static int refuse_unused(struct py_call *call, PyObject *const *v, unsigned takes, const char *what)
@@ -205,12 +227,15 @@ int py_kernel_options(struct py_call *call, PyObject *const *v, struct py_kernel
     gram_kernel_options *o = &k->options;
     int kernel = 0, of = 0, output = GRAM_VALUE;
     enum power p, outer;
+    bool has_metric;
 
-    *k = (struct py_kernel){.options = GRAM_KERNEL_OPTIONS_INIT};
+    *k = (struct py_kernel){.options = GRAM_KERNEL_OPTIONS_INIT, .metric = GRAM_DISTANCE_INIT};
     if (py_choice(call->function, "kernel", v[PY_K_KERNEL], kernel_names, &kernel) ||
         py_choice(call->function, "of", v[PY_K_OF], of_names, &of) ||
         py_choice(call->function, "output", v[PY_K_OUTPUT], output_names, &output) ||
         py_text(call->function, "expression", v[PY_K_EXPRESSION], &o->expression) ||
+        py_metric(call, v[PY_K_METRIC], v[PY_K_WEIGHTS], v[PY_K_P] != NULL, &k->metric,
+                  &has_metric) ||
         read_numbers(call, v, k))
         return -1;
     if (o->expression && py_given(v[PY_K_KERNEL])) {
@@ -237,7 +262,7 @@ int py_kernel_options(struct py_call *call, PyObject *const *v, struct py_kernel
         p = kernels[kernel].p;
         outer = kernels[kernel].outer;
     }
-    return settle_powers(call, v, o, p, outer);
+    return has_metric ? settle_metric(call, v, k, p, outer) : settle_powers(call, v, o, p, outer);
 }
 
 static void join(struct py_shape *shape, gram_scalar s)
@@ -261,6 +286,8 @@ void py_kernel_batch(struct py_shape *shape, const struct py_kernel *k)
     join(shape, o->regularization);
     if (o->lengths)
         py_batch(shape, o->lengths, 1);
+    if (o->metric && k->metric.weights)
+        py_batch(shape, k->metric.weights, 1);
     for (int64_t i = 0; i < o->parameter_count; i++)
         join(shape, o->parameters[i].value);
 }

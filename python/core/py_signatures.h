@@ -15,7 +15,7 @@
   "bandwidth=1.0, p=2.0, exponent=1.0, alpha=1.0, gamma=1.0, coef0=0.0, degree=3.0,\n    " \
   "regularization=0.0, row_offset=0, column_offset=0, outer_power=None,\n    " \
   "expression=None, of=\"distance\", parameters=None, output=\"value\", parameter=None,\n    " \
-  "lengths=None"
+  "lengths=None, metric=None, weights=None"
 
 #define PY_TEXT_cdist \
   "(x, y=None, p=2.0, root=True, out=None, *, metric=None, weights=None,\n    " \

@@ -163,6 +163,13 @@ static int refuse_others(const gram_kernel_options *o)
                          numbers[i].name);
             return -1;
         }
+    if (o->metric) {
+        PyErr_Format(PyExc_ValueError,
+                     "%s: metric or weights are given, which gram.jax does not offer: kernels of a "
+                     "metric have no gradients",
+                     signature.name);
+        return -1;
+    }
     if (o->output == GRAM_PARAMETER_DERIVATIVE) {
         PyErr_Format(PyExc_ValueError,
                      "%s: output is \"parameter-derivative\", which gram.jax does not offer",

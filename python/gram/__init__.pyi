@@ -255,6 +255,8 @@ def kernel(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
+    metric: Metric | None = None,
+    weights: Array | None = None,
     out: Array | None = None,
 ) -> NDArray[Any]: ...
 @overload
@@ -280,6 +282,8 @@ def kernel(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
+    metric: Metric | None = None,
+    weights: Array | None = None,
     out: Array | None = None,
 ) -> _ArrayT: ...
 @overload
@@ -308,6 +312,8 @@ def kernel_vjp(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
+    metric: Metric | None = None,
+    weights: Array | None = None,
 ) -> tuple[NDArray[Any], ...]: ...
 @overload
 def kernel_vjp(
@@ -335,6 +341,8 @@ def kernel_vjp(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
+    metric: Metric | None = None,
+    weights: Array | None = None,
 ) -> tuple[_ArrayT, ...]: ...
 @overload
 def kernel_vjp(
@@ -362,6 +370,8 @@ def kernel_vjp(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
+    metric: Metric | None = None,
+    weights: Array | None = None,
 ) -> NDArray[Any]: ...
 @overload
 def kernel_vjp(
@@ -389,6 +399,8 @@ def kernel_vjp(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
+    metric: Metric | None = None,
+    weights: Array | None = None,
 ) -> _ArrayT: ...
 @overload
 def cdist_grad(
@@ -510,6 +522,8 @@ def tune(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
+    metric: Metric | None = None,
+    weights: Array | None = None,
     out: Array | None = None,
 ) -> Tuning: ...
 @overload
@@ -755,6 +769,8 @@ def kernel_matmul(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
+    metric: Metric | None = None,
+    weights: Array | None = None,
 ) -> NDArray[Any]: ...
 @overload
 def kernel_matmul(
@@ -782,6 +798,8 @@ def kernel_matmul(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
+    metric: Metric | None = None,
+    weights: Array | None = None,
 ) -> _ArrayT: ...
 @overload
 def kernel_reduce(
@@ -810,6 +828,8 @@ def kernel_reduce(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
+    metric: Metric | None = None,
+    weights: Array | None = None,
 ) -> NDArray[Any]: ...
 @overload
 def kernel_reduce(
@@ -838,6 +858,8 @@ def kernel_reduce(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
+    metric: Metric | None = None,
+    weights: Array | None = None,
 ) -> _ArrayT: ...
 @overload
 def matmul_batched(
@@ -1187,6 +1209,8 @@ def eigh_kernel(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
+    metric: Metric | None = None,
+    weights: Array | None = None,
 ) -> tuple[NDArray[Any], NDArray[Any]]: ...
 @overload
 def eigh_kernel(
@@ -1223,6 +1247,8 @@ def eigh_kernel(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
+    metric: Metric | None = None,
+    weights: Array | None = None,
 ) -> tuple[_ArrayT, _ArrayT]: ...
 @overload
 def eigh_kernel(
@@ -1259,6 +1285,8 @@ def eigh_kernel(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
+    metric: Metric | None = None,
+    weights: Array | None = None,
 ) -> NDArray[Any]: ...
 @overload
 def eigh_kernel(
@@ -1295,6 +1323,8 @@ def eigh_kernel(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
+    metric: Metric | None = None,
+    weights: Array | None = None,
 ) -> _ArrayT: ...
 @overload
 def eigh_kernel(
@@ -1331,6 +1361,8 @@ def eigh_kernel(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
+    metric: Metric | None = None,
+    weights: Array | None = None,
 ) -> Array | tuple[Array, Array]: ...
 @overload
 def kron_matmul_vjp(

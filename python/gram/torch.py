@@ -85,8 +85,15 @@ def _options(
     expression=None,
     of="distance",
     parameters=None,
+    metric=None,
+    weights=None,
 ):
     """The tensors among the numbers of a kernel, and its options as the operators take them."""
+    if metric is not None or weights is not None:
+        raise ValueError(
+            "gram.torch: metric or weights are given, but kernels of a metric have no gradients; "
+            "gram.kernel takes tensors too"
+        )
     tensors = [n if isinstance(n, torch.Tensor) else None for n in (bandwidth, regularization)]
     given, hypers = [""], []
     parameters = parameters or {}

@@ -114,3 +114,58 @@ def test_what_is_refused():
     ):
         with pytest.raises(ValueError, match=why):
             f(*args)
+
+
+METRICS = (
+    "cosine correlation canberra braycurtis hamming jaccard jensenshannon kullback-leibler "
+    "hellinger chi2 nan-euclidean"
+).split()
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_kernels_of_a_metric(metric):
+    x, y = (np.random.default_rng(s).random((n, 6)) for s, n in ((0, 9), (1, 7)))
+    weights = np.arange(1.0, 7)
+    options = {"metric": metric, "weights": weights}
+    d = gram.cdist(x, y, **options)
+    laplace = gram.kernel(x, y, "laplace", bandwidth=0.5, **options)
+    np.testing.assert_allclose(laplace, np.exp(-d / 0.5), rtol=1e-12)
+    gaussian = gram.kernel(x, y, "gaussian", **options)
+    np.testing.assert_allclose(gaussian, np.exp(-(d**2) / 2), rtol=1e-12)
+    of_power = gram.kernel(x, y, "distance", outer_power=3, **options)
+    np.testing.assert_allclose(of_power, d**3, rtol=1e-12)
+    formula = {"expression": "1 / (1 + c * s)", "parameters": {"c": 2}}
+    np.testing.assert_allclose(gram.kernel(x, y, **formula, **options), 1 / (1 + 2 * d))
+    v = np.random.default_rng(2).random((7, 3))
+    product = gram.kernel_matmul(x, y, "laplace", v=v, bandwidth=0.5, **options)
+    np.testing.assert_allclose(product, laplace @ v, rtol=1e-12)
+    largest = gram.kernel_reduce(x, y, "laplace", what="argmax", bandwidth=0.5, **options)
+    np.testing.assert_array_equal(largest, laplace.argmax(axis=1))
+
+
+def test_kernels_of_weighted_norms():
+    x, w = np.random.default_rng(0).random((9, 4)), np.array([2.0, 0, 1, 3])
+    for p in (1, 1.5, 2):
+        d = gram.cdist(x, p=p, weights=w)
+        np.testing.assert_allclose(gram.kernel(x, p=p, weights=w), np.exp(-d), rtol=1e-12)
+        total = gram.kernel(x, expression="s", of="sum", p=p, weights=w)
+        np.testing.assert_allclose(total, d**p, atol=1e-12)
+    d = gram.cdist(x, metric="seuclidean", weights=w + 1)
+    values, vectors = gram.eigh_kernel(
+        x, kernel="laplace", metric="seuclidean", weights=w + 1, count=2
+    )
+    np.testing.assert_allclose(np.exp(-d) @ vectors, vectors * values, atol=1e-9)
+
+
+def test_metrics_where_they_mean_nothing():
+    x = np.ones((3, 2))
+    for words, options in {
+        "p is given, but the metric cosine": {"metric": "cosine", "p": 1},
+        "this kernel is not a function of a distance": {"kernel": "linear", "metric": "cosine"},
+        "this expression is not": {"expression": "s", "of": "product", "metric": "chi2"},
+        "expected NULL with metric": {"metric": "chi2", "lengths": np.ones(2)},
+    }.items():
+        with pytest.raises(ValueError, match=words):
+            gram.kernel(x, **options)
+    with pytest.raises(NotImplementedError, match="no derivative"):
+        gram.kernel_vjp(x, grad=np.ones((3, 3)), metric="chi2")
