@@ -4,31 +4,21 @@
  * SPDX-License-Identifier: MIT
  */
 #include "device.h"
+#include "metrics.h"
 #include <math.h>
 
 struct settings {
     struct matrix_pair_settings pair;
     double p;
-    int metric; /* the place in metric_names */
+    int metric; /* the place in metric_kinds */
     int no_root;
-};
-
-static const char metric_names[] =
-    "minkowski|cosine|correlation|canberra|braycurtis|hamming|jaccard|jensenshannon|"
-    "kullback-leibler|hellinger|chi2|haversine|nan-euclidean";
-static const gram_distance_kind metrics[] = {
-    GRAM_DISTANCE_MINKOWSKI,     GRAM_DISTANCE_COSINE,        GRAM_DISTANCE_CORRELATION,
-    GRAM_DISTANCE_CANBERRA,      GRAM_DISTANCE_BRAYCURTIS,    GRAM_DISTANCE_HAMMING,
-    GRAM_DISTANCE_JACCARD,       GRAM_DISTANCE_JENSENSHANNON, GRAM_DISTANCE_KULLBACK_LEIBLER,
-    GRAM_DISTANCE_HELLINGER,     GRAM_DISTANCE_CHI2,          GRAM_DISTANCE_HAVERSINE,
-    GRAM_DISTANCE_NAN_EUCLIDEAN,
 };
 
 static const struct option_row rows[] = {
     NUMBER("p", 'p', "P", offsetof(struct settings, p), "2", 0, INFINITY,
            "the norm, from 0 (the number of coordinates that differ) to inf (the largest "
            "difference)"),
-    CHOICE("metric", 'm', "NAME", offsetof(struct settings, metric), "minkowski", metric_names,
+    CHOICE("metric", 'm', "NAME", offsetof(struct settings, metric), "minkowski", METRIC_NAMES,
            "another distance than that of the p-norm; haversine takes latitude and longitude in "
            "radians"),
     FLAG("no-root", 0, offsetof(struct settings, no_root),
@@ -56,7 +46,7 @@ static enum exit_status compute(gram_context *g, const void *settings, const gra
     gram_distance metric = GRAM_DISTANCE_INIT;
     gram_status done;
 
-    metric.kind = metrics[s->metric];
+    metric.kind = metric_kinds[s->metric];
     options.no_root = s->no_root;
     if (metric.kind != GRAM_DISTANCE_MINKOWSKI)
         options.metric = &metric;

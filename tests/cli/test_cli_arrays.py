@@ -213,6 +213,11 @@ def squared(x, y):
     return distances(x, y, 2) ** 2
 
 
+def canberra(x, y):
+    a, b = x[:, None, :], y[None, :, :]
+    return (np.abs(a - b) / (np.abs(a) + np.abs(b))).sum(axis=2)
+
+
 KERNELS = [
     (["--kernel", "laplace", "-L", "3"], lambda x, y: np.exp(-distances(x, y, 2) / 3)),
     (["-k", "laplace", "-L", "3", "-p", "1"], lambda x, y: np.exp(-distances(x, y, 1) / 3)),
@@ -260,6 +265,14 @@ KERNELS = [
     (
         ["-e", "s < 9 ? 1 - s / 9 : 0", "--of", "sum"],
         lambda x, y: np.maximum(1 - distances(x, y, 2) ** 2 / 9, 0),
+    ),
+    (
+        ["-k", "laplace", "--metric", "canberra", "-L", 2],
+        lambda x, y: np.exp(-canberra(x, y) / 2),
+    ),
+    (
+        ["-e", "1 / (1 + s)", "--metric", "canberra"],
+        lambda x, y: 1 / (1 + canberra(x, y)),
     ),
     (["-e", "pow(s + 1, 2)", "--of", "product"], lambda x, y: (x @ y.T + 1) ** 2),
 ]

@@ -234,3 +234,14 @@ def test_manual_names_the_environment_files_and_relatives():
         assert f"\n.B {name}\n" in sections["ENVIRONMENT"]
     assert "kernels-1.db" in sections["FILES"] and "docs/guide/tables.md" in sections["SEE ALSO"]
     assert gram_run("help", "--man").stdout
+
+
+def test_metrics_that_a_kernel_does_not_have(table):
+    table("0,1\n1,0.5\n0.5,0.25\n")
+    for arguments, words in {
+        ("-k", "linear"): "means nothing for what is not a function of d",
+        ("-e", "s", "--of", "sum"): "means nothing for what is not a function of d",
+        ("-L", 1, "-p", 1): "--p and --metric are given",
+        (): "without --bandwidth",
+    }.items():
+        assert words in refusal("kernel", "t.csv", "--metric", "chi2", *arguments, status=USAGE)
