@@ -54,6 +54,8 @@ _OPTIONS = {
     "chebyshev": {"w"},
     "sqeuclidean": {"w"},
 }
+# From so many columns on, sums of float32 show in the digits that scikit-learn has.
+_LONG = 4096
 _KERNELS = {"linear", "poly", "polynomial", "rbf", "laplacian", "sigmoid", "cosine"} | {
     "chi2",
     "additive_chi2",
@@ -70,6 +72,14 @@ _TAKES = {
 
 def _dense(*arrays):
     return not any(hasattr(a, "tocsr") for a in arrays)
+
+
+def _euclidean(x, y, keep_float32):
+    """Long rows of float32 are summed in float64, as scikit-learn does it."""
+    if x.dtype != np.float32 or keep_float32 or x.shape[1] < _LONG:
+        return gram.cdist(x, y)
+    x, y = (None if a is None else a.astype(np.float64) for a in (x, y))
+    return gram.cdist(x, y).astype(np.float32)
 
 
 def _own_distances(metric, X, Y, ensure_all_finite, keep_float32):
@@ -142,7 +152,7 @@ def pairwise_distances(
         return _own_distances(metric, X, Y, ensure_all_finite, keep_float32)
     if metric in ("euclidean", "l2"):
         x, y = check_pairwise_arrays(X, Y, ensure_all_finite=ensure_all_finite)
-        return gram.cdist(x, None if y is x else y)
+        return _euclidean(x, None if y is x else y, keep_float32)
     return _scipys_distances(metric, X, Y, ensure_all_finite, keep_float32, kwds)
 
 
