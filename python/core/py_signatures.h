@@ -93,6 +93,10 @@
   "ridge_relative=False, condition=0.0, iterations=0, error=None, tolerance=0.0,\n    " \
   "keep=False, precision=\"auto\", power=None, floor=0.0, info=None, out=None)\n--\n\n"
 
+#define PY_TEXT_krr_path \
+  "(k, y, ridges, *, weights=None, intercept=\"none\", method=\"auto\", lower=True,\n    " \
+  "error=None, spread=None, alpha=None, offset=None, info=None, out=None)\n--\n\n"
+
 #define PY_TEXT_matmul_batched \
   "(a, b, *, alpha=1.0, beta=0.0, c=None, out=None)\n--\n\n"
 

@@ -1108,6 +1108,22 @@ def matrix_power(
     info: Array | None = None,
     out: Array | None = None,
 ) -> _ArrayT: ...
+def krr_path(
+    k: Array,
+    y: Array,
+    ridges: Iterable[float],
+    *,
+    weights: Array | None = None,
+    intercept: Literal["none", "mean", "fitted"] = "none",
+    method: Literal["auto", "eigh", "cholesky"] = "auto",
+    lower: bool = True,
+    error: Array | None = None,
+    spread: Array | None = None,
+    alpha: Array | None = None,
+    offset: Array | None = None,
+    info: Array | None = None,
+    out: Array | None = None,
+) -> Array: ...
 def matrix_power_many(
     a: Iterable[Array],
     numerator: int = -1,

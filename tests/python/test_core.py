@@ -21,6 +21,7 @@ def test_workspaces_are_bytes_and_read_no_data():
         gram.workspace(gram.solve_lu, square, x),
         gram.workspace(gram.eigh, square),
         gram.workspace(gram.matrix_power, square),
+        gram.workspace(gram.krr_path, square, x, [0.1]),
         gram.workspace(gram.kron_matmul, x, [draw(5, 2)]),
         gram.workspace(gram.kernel_matmul, x, y, v=draw(30, 2)),
         gram.workspace(gram.eigh_kernel, draw(400, 3), count=2),
