@@ -18,6 +18,8 @@
 #define RAT  "pow(1 + s / (2 * alpha * L * L), -alpha)"
 #define POLY "pow(gamma * s + coef0, p5)"
 #define SIG  "tanh(gamma * s + coef0)"
+#define COS  "s / (norm_x * norm_y)"
+#define COS2 "norm_x * norm_x * dot / norm_y / pow(norm_x, 3)" /* no mirror that it knows of */
 
 /* clang-format off */
 #define KERNEL(name, f, power, outer, ...)                                                      \
@@ -51,6 +53,10 @@ PRODUCT(polynomial_weight, GRAM_POLYNOMIAL, .gamma = {0.2, NULL}, .coef0 = {1, N
 PRODUCT(sigmoid, GRAM_SIGMOID, .gamma = {0.1, NULL}, .coef0 = {-0.5, NULL});
 PRODUCT(sigmoid_weight, GRAM_SIGMOID, .gamma = {0.1, NULL}, .coef0 = {-0.5, NULL}, .output =
     GRAM_WEIGHT);
+
+PRODUCT(cosine, GRAM_COSINE, .gamma = {1, NULL}, .degree = {3, NULL});
+PRODUCT(cosine_regular, GRAM_COSINE, .gamma = {1, NULL}, .degree = {3, NULL}, .regularization =
+    {0.5, NULL});
 
 static const struct pair_row rows[] = {
     {.m = 40, .n = 50, .k = 9, .dtype = GRAM_F32, .kernel = &laplace,
@@ -119,6 +125,32 @@ static const struct pair_row rows[] = {
      .expression = LAPLACE, .why = "another parameter for every item, x = y"},
     {.m = 14, .n = 33, .k = 2500, .dtype = GRAM_F32, .kernel = &gaussian, .data = DATA_CLUSTERED,
      .expression = GAUSS, .why = "several rounds over k"},
+    {.m = 40, .n = 50, .k = 9, .dtype = GRAM_F32, .kernel = &cosine,
+     .expression = COS, .why = "norms of rows"},
+    {.m = 40, .n = 50, .k = 9, .dtype = GRAM_F64, .kernel = &cosine,
+     .expression = COS, .why = "norms of rows"},
+    {.m = 200, .n = 170, .k = 33, .dtype = GRAM_F32, .kernel = &cosine,
+     .expression = COS2, .why = "norms, tiles of all sizes"},
+    {.m = 131, .n = 0, .k = 9, .dtype = GRAM_F64, .kernel = &cosine_regular, .same = true,
+     .expression = COS, .why = "norms, x = y: a half and its mirror image"},
+    {.m = 131, .n = 0, .k = 9, .dtype = GRAM_F64, .kernel = &cosine_regular, .same = true,
+     .expression = COS2, .why = "norms, x = y: both halves"},
+    {.m = 61, .n = 50, .k = 9, .dtype = GRAM_F32, .kernel = &cosine, .out_layout = COLUMN_MAJOR,
+     .expression = COS2, .why = "norms, out by columns"},
+    {.m = 3, .n = 150, .k = 5, .dtype = GRAM_F64, .kernel = &cosine,
+     .expression = COS2, .why = "norms, few rows"},
+    {.m = 150, .n = 3, .k = 5, .dtype = GRAM_F64, .kernel = &cosine, .x_layout = REVERSED,
+     .expression = COS2, .why = "norms, few columns"},
+    {.m = 40, .n = 50, .k = 9, .dtype = GRAM_F16, .kernel = &cosine,
+     .expression = COS, .why = "norms of f16"},
+    {.m = 40, .n = 50, .k = 9, .dtype = GRAM_BF16, .kernel = &cosine,
+     .expression = COS, .why = "norms of bf16"},
+    {.m = 20, .n = 21, .k = 9, .dtype = GRAM_F32, .kernel = &cosine, .data = DATA_SPECIAL,
+     .expression = "norm_x * norm_y == 0 ? 0 : " COS, .why = "norms that are NaN or infinite"},
+    {.m = 14, .n = 15, .k = 5, .dtype = GRAM_F32, .kernel = &cosine, .x_batch = {5}, .y_batch = {1},
+     .expression = COS2, .why = "norms of every item"},
+    {.m = 14, .n = 33, .k = 2500, .dtype = GRAM_F32, .kernel = &cosine,
+     .expression = COS, .why = "norms, several rounds over k"},
 };
 /* clang-format on */
 

@@ -205,6 +205,10 @@ typedef enum gram_kernel_output {
     GRAM_BANDWIDTH_DERIVATIVE = 2, /* d k / d L; not for GRAM_EXPRESSION */
     /* d f / d parameters[derivative].value; only for GRAM_EXPRESSION */
     GRAM_PARAMETER_DERIVATIVE = 3,
+    /* (d f / d |x|) / |x| and (d f / d |y|) / |y|, only for GRAM_EXPRESSION: what multiplies x_k in
+     * d k / d x_k, beside what GRAM_WEIGHT says, and y_k in d k / d y_k.  0 where the norm is. */
+    GRAM_NORM_X_WEIGHT = 4,
+    GRAM_NORM_Y_WEIGHT = 5,
 } gram_kernel_output;
 
 /* A named number in an expression.  name has at most 31 letters, digits and underscores, and
@@ -314,20 +318,36 @@ static inline gram_kernel_options gram_gaussian(double bandwidth)
  * GRAM_EXPRESSION: f is options.expression, which is written as in C, for example "exp(-s / a) * (1
  * + b * s)" or "s < 1 ? pow(1 - s, 4) * (4 * s + 1) : 0".  It may use
  *   s, the names of options.parameters, numbers (1, .5, 2e-3)
+ *   norm_x, norm_y, dot: |x| and |y|, the Euclidean norms of the two points, and x.y
  *   + - * / < <= > >= == != && || ! ?: and brackets, with C's precedence
  *   exp exp2 expm1 log log2 log1p sqrt pow sin cos sinh cosh tanh asin acos atan erf
  *   fabs fmin fmax
- * In front of the formula, up to 64 names may be given a value, each of which ends with a
+ * In front of the formula, up to 128 names may be given a value, each of which ends with a
  * semicolon: "u = s / L; v = exp(-u); v * (1 + u)".  They are computed once.
  * All arithmetic is done in the dtype of out: 1 / 2 is 0.5.  Subexpressions that depend only on
  * parameters are computed once per item, in double.  Every operation has an error of at most 4 eps,
  * and pow of at most 8 eps.  If s is NaN the result is NaN, whatever the expression.  An expression
- * has at most 4096 bytes, fewer than 64 nested brackets and 256 different operations, and needs at
- * most 32 intermediate values at a time.  GRAM_WEIGHT and gram_kernel_vjp use the derivative with
- * respect to s, in which fabs has the derivative 0 at 0, and a condition that of the branch that it
- * takes.  GRAM_PARAMETER_DERIVATIVE is the derivative with respect to a parameter, in which the
- * derivative of pow(a, b) with respect to b is 0 at a = 0.  GRAM_INVALID_ARGUMENT: the expression
- * cannot be parsed; the message says where.
+ * has at most 16384 bytes, fewer than 64 nested brackets and 512 different operations, its
+ * derivative at most 2048, and both need at most 64 intermediate values at a time.  GRAM_WEIGHT and
+ * gram_kernel_vjp use the derivative with respect to s, in which fabs has the derivative 0 at 0,
+ * and a condition that of the branch that it takes.  GRAM_PARAMETER_DERIVATIVE is the derivative
+ * with respect to a parameter, in which the derivative of pow(a, b) with respect to b is 0 at a =
+ * 0. By a it is 0 where b is 0, whatever a is; other derivatives that are infinite, such as that of
+ * sqrt and log at 0, are infinity.  GRAM_INVALID_ARGUMENT: the expression cannot be parsed; the
+ * message says where.
+ *
+ * Norms are summed in double and rounded once, from the quotients where options.lengths is given;
+ * the quotients are then counted from the origin, as with GRAM_DOT.  With GRAM_DOT, dot is s.  With
+ * GRAM_DIFFERENCE, it is (norm_x^2 + norm_y^2 - |x - y|^2) / 2, with an error of 2 (k + 8) eps
+ * (|x|^2 + |y|^2), and needs the number 2 as p and an outer power of 1 or 1/2.  A parameter, or a
+ * name that the text gives, may be called like one of the three, and then takes its place.  The
+ * derivative by a norm is 0 where the norm is.  GRAM_WEIGHT is then the part of the derivative that
+ * goes through s, that of dot included; GRAM_NORM_X_WEIGHT and GRAM_NORM_Y_WEIGHT are the rest, and
+ * gram_kernel_vjp gives the whole.  An expression that can be seen to stay the same where norm_x
+ * and norm_y are exchanged, as one of norm_x * norm_y, has its symmetric case computed once for
+ * both halves; another one is computed for both.  Where such matrices are used as symmetric ones
+ * (gram_eigh_kernel, gram_krr_solve), the caller sees to it that they are.  GRAM_UNSUPPORTED: a
+ * norm or dot with options.metric.
  */
 GRAM_API gram_status gram_kernel(gram_context *g, const gram_tensor *x, const gram_tensor *y,
                                  const gram_kernel_options *options, gram_tensor *out);

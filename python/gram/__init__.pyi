@@ -65,7 +65,14 @@ Driver: TypeAlias = Literal[
 ]
 Precision: TypeAlias = Literal["auto", "f64", "f32", "tf32x3", "tf32"]
 Side: TypeAlias = Literal["right", "left"]
-Output: TypeAlias = Literal["value", "weight", "bandwidth-derivative", "parameter-derivative"]
+Output: TypeAlias = Literal[
+    "value",
+    "weight",
+    "bandwidth-derivative",
+    "parameter-derivative",
+    "norm-x-weight",
+    "norm-y-weight",
+]
 PowerMethod: TypeAlias = Literal["auto", "eigh", "coupled-newton", "newton-schulz", "minimax"]
 Layer: TypeAlias = Literal["linear", "convolution", "embedding", "layer_norm", "group_norm"]
 Wrt: TypeAlias = Literal["x", "y", "bandwidth", "regularization", "lengths"]

@@ -1,5 +1,7 @@
 """Which numbers a kernel has: gram.torch and gram.jax take the same ones for every kernel."""
 
+import re
+
 from gram import _core
 
 _NUMBERS = {"bandwidth", "p", "exponent", "alpha", "gamma", "coef0", "degree"}
@@ -10,8 +12,10 @@ FAR_AWAY = 1e30
 
 
 def is_of_products(kernel, expression, of):
-    """Whether a kernel is a function of x.y, and not of differences."""
-    return kernel in _OF_PRODUCTS if expression is None else of == "product"
+    """Whether a kernel is a function of x.y or of norms, and not of differences alone."""
+    if expression is None:
+        return kernel in _OF_PRODUCTS
+    return of == "product" or re.search(r"\b(dot|norm_x|norm_y)\b", expression) is not None
 
 
 def had(words):

@@ -289,6 +289,9 @@ struct gram_kernel_matmul_op {
 
 struct gram_kernel_vjp_op {
     struct gram_cdist_op kernel; /* its out is not set */
+    /* What multiplies x and y themselves in their gradients: values of these expressions; NULL:
+     * nothing does. */
+    const struct gram_expression *by_norm[2];
     struct gram_view grad;
     struct gram_view x, y, bandwidth, regularization; /* gradients; data NULL: not wanted */
     bool want_x, want_y, want_bandwidth, want_regularization;

@@ -14,6 +14,8 @@ static const struct {
     [GRAM_OP_S] = {   NULL, 0},
       [GRAM_OP_NUMBER] = {   NULL, 0},
     [GRAM_OP_PARAMETER] = {   NULL, 0},
+      [GRAM_OP_NORM_X] = {   NULL, 0},
+    [GRAM_OP_NORM_Y] = {   NULL, 0},
       [GRAM_OP_ADD] = {   NULL, 2},
     [GRAM_OP_SUBTRACT] = {   NULL, 2},
       [GRAM_OP_MULTIPLY] = {   NULL, 2},
@@ -148,7 +150,7 @@ static int put(struct gram_expression *e, const struct gram_node *node)
 int gram_expression_node(struct gram_expression *e, enum gram_op op, int a, int b, int c)
 {
     const int arg[] = {a, b, c};
-    struct gram_node node = {.op = (uint8_t)op, .uniform = op != GRAM_OP_S};
+    struct gram_node node = {.op = (uint8_t)op, .uniform = !gram_op_is_variable(op)};
     bool numbers = ops[op].arity > 0;
     double value;
 

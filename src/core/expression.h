@@ -1,10 +1,11 @@
 /*
- * expression.h - a function of s that the caller wrote as text, as a flat program
+ * expression.h - a function of s, and perhaps of |x| and |y|, that the caller wrote as text, as a
+ * flat program
  *
  * The program is a list of operations in the order in which they can be done: every argument stands
  * before its use, no operation is there twice, none is without use, and the last one is the result.
- * Operations that do not depend on s are `uniform`: they have one value per item.  The others have
- * a register; a backend that keeps values in an array needs `registers` of them.
+ * Operations that depend neither on s nor on a norm are `uniform`: they have one value per item.
+ * The others have a register; a backend that keeps values in an array needs `registers` of them.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -13,12 +14,12 @@
 #include "context.h"
 
 enum {
-    GRAM_EXPRESSION_BYTES = 4096,   /* of text */
+    GRAM_EXPRESSION_BYTES = 16384,  /* of text */
     GRAM_EXPRESSION_DEPTH = 64,     /* of brackets, signs and conditions in each other */
-    GRAM_EXPRESSION_NAMES = 64,     /* that the text defines */
-    GRAM_EXPRESSION_OPS = 256,      /* different operations in the text */
-    GRAM_EXPRESSION_NODES = 1024,   /* of the text and its derivative */
-    GRAM_EXPRESSION_REGISTERS = 32, /* values that are needed at once */
+    GRAM_EXPRESSION_NAMES = 128,    /* that the text defines */
+    GRAM_EXPRESSION_OPS = 512,      /* different operations in the text */
+    GRAM_EXPRESSION_NODES = 2048,   /* of the text and its derivative */
+    GRAM_EXPRESSION_REGISTERS = 64, /* values that are needed at once */
     GRAM_PARAMETER_BYTES = 32,      /* of a name, its end included */
 };
 
@@ -26,6 +27,8 @@ enum gram_op {
     GRAM_OP_S,
     GRAM_OP_NUMBER,
     GRAM_OP_PARAMETER, /* arg[0] says which */
+    GRAM_OP_NORM_X,    /* |x| and |y|: of the row and of the column */
+    GRAM_OP_NORM_Y,
     GRAM_OP_ADD,
     GRAM_OP_SUBTRACT,
     GRAM_OP_MULTIPLY,
@@ -70,9 +73,17 @@ struct gram_node {
 struct gram_expression {
     int count; /* of nodes; the last one is the result */
     int registers;
-    int powers; /* nodes pow(x, y) with a uniform y */
+    int powers;    /* nodes pow(x, y) with a uniform y */
+    bool norms;    /* the program has |x| or |y| */
+    bool of_norms; /* the text has, of which the program may be a derivative */
+    bool mirrors;  /* the value stays the same where |x| and |y| change places */
     struct gram_node node[GRAM_EXPRESSION_NODES];
 };
+
+static inline bool gram_op_is_variable(enum gram_op op)
+{
+    return op == GRAM_OP_S || op == GRAM_OP_NORM_X || op == GRAM_OP_NORM_Y;
+}
 
 /* Number of arguments of an operation. */
 int gram_op_arity(enum gram_op op);
@@ -87,14 +98,16 @@ int gram_expression_number(struct gram_expression *e, double number);
 void gram_expression_uniform(const struct gram_expression *e, const double *parameters,
                              double *value);
 
-/* What a program is: the text itself, or its derivative by s or, from 0, by a parameter. */
+/* What a program is: the text itself, or its derivative by s or, from 0, by a parameter; or that by
+ * a norm, divided by the norm and 0 where it is 0. */
 enum {
+    GRAM_EXPRESSION_BY_NORM_Y = -4,
+    GRAM_EXPRESSION_BY_NORM_X = -3,
     GRAM_EXPRESSION_ITSELF = -2,
     GRAM_EXPRESSION_BY_S = -1
 };
 
-/* expression_derivative.c: the node of the derivative of root by s or by a parameter; -1 if the
- * program is full. */
+/* expression_derivative.c: the node of such a derivative of root; -1 if the program is full. */
 int gram_expression_derivative(struct gram_expression *e, int root, int by);
 
 /* expression_compile.c: reads options.expression and makes the program of its value or of a

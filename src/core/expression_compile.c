@@ -25,6 +25,7 @@
 struct reader {
     gram_context *g;
     const char *text, *at;
+    const gram_kernel_options *options;
     const gram_parameter *parameters;
     int parameter_count, depth;
     struct gram_expression *e;
@@ -210,8 +211,35 @@ static int own_node(const struct reader *r, const char *text, size_t length)
     return -1;
 }
 
+/* x.y: s itself, or (|x|^2 + |y|^2 - |x - y|^2) / 2 for the Euclidean distance. */
+static int dot(struct reader *r, size_t length)
+{
+    const gram_kernel_options *o = r->options;
+    const bool numbers = !o->p.tensor && o->p.value == 2 && (o->root || !o->outer_power.tensor);
+    const double outer = o->root ? 0.5 : o->outer_power.value;
+    int s = node(r, GRAM_OP_S, 0, 0, 0), x, y, squares;
+
+    if (o->inner == GRAM_DOT) {
+        r->at += length;
+        return s;
+    }
+    if (!numbers || (outer != 1 && outer != 0.5))
+        return wrong(r,
+                     "no dot unless s is an inner product, or options.p is 2 and "
+                     "options.outer_power is 1 or 0.5");
+    r->at += length;
+    x = node(r, GRAM_OP_NORM_X, 0, 0, 0);
+    y = node(r, GRAM_OP_NORM_Y, 0, 0, 0);
+    squares = node(r, GRAM_OP_ADD, node(r, GRAM_OP_MULTIPLY, x, x, 0),
+                   node(r, GRAM_OP_MULTIPLY, y, y, 0), 0);
+    if (outer == 0.5)
+        s = node(r, GRAM_OP_MULTIPLY, s, s, 0);
+    return node(r, GRAM_OP_MULTIPLY, gram_expression_number(r->e, 0.5),
+                node(r, GRAM_OP_SUBTRACT, squares, s, 0), 0);
+}
+
 /* The parameter, s, or what the text has defined, whose name is the next length bytes, which are
- * passed. */
+ * passed.  Names of the caller's come before dot, norm_x and norm_y. */
 static int read_value(struct reader *r, size_t length)
 {
     const int own = own_node(r, r->at, length);
@@ -232,11 +260,18 @@ static int read_value(struct reader *r, size_t length)
             r->at += length;
             return node(r, GRAM_OP_PARAMETER, i, 0, 0);
         }
+    if (is_name("dot", r->at, length))
+        return dot(r, length);
+    if (is_name("norm_x", r->at, length) || is_name("norm_y", r->at, length)) {
+        const bool of_x = r->at[length - 1] == 'x';
+        r->at += length;
+        return node(r, of_x ? GRAM_OP_NORM_X : GRAM_OP_NORM_Y, 0, 0, 0);
+    }
     if (function_of(r->at, length) >= 0) {
         r->at += length;
         return wrong(r, "\"(\" after the name of a function");
     }
-    used = (size_t)snprintf(expected, sizeof expected, "s%s",
+    used = (size_t)snprintf(expected, sizeof expected, "s, dot, norm_x, norm_y%s",
                             r->parameter_count ? " or a parameter:" : " (there are no parameters)");
     for (int i = 0; i < r->parameter_count; i++)
         used += (size_t)snprintf(expected + used, sizeof expected - used, " %s",
@@ -457,7 +492,7 @@ static bool definition(struct reader *r)
         taken |= is_name(parameter_name(r->parameters, i, buffer), name, length);
     if (taken || r->own_count == GRAM_EXPRESSION_NAMES) {
         (void)wrong(r, taken ? "a name that is not in use before \"=\""
-                             : "no more than 64 names with a value");
+                             : "no more than 128 names with a value");
         return false;
     }
     r->at += length;
@@ -491,12 +526,16 @@ static int whole(struct reader *r)
 }
 
 /* The nodes of text; *root is the one of its value. */
-static gram_status parse(gram_context *g, const char *text, const gram_parameter *parameters,
-                         int count, struct gram_expression *e, int *root)
+static gram_status parse(gram_context *g, const gram_kernel_options *options,
+                         struct gram_expression *e, int *root)
 {
+    const char *text = options->expression;
+    const gram_parameter *parameters = options->parameters;
+    const int count = (int)options->parameter_count;
     struct reader p = {.g = g,
                        .text = text,
                        .at = text,
+                       .options = options,
                        .parameters = parameters,
                        .parameter_count = count,
                        .e = e};
@@ -518,35 +557,156 @@ static int arity_of(const struct gram_node *node)
     return gram_op_arity((enum gram_op)node->op);
 }
 
-/* Drops what root does not need; root becomes the last node. */
-static void compact(struct gram_expression *e, int root)
-{
-    bool used[GRAM_EXPRESSION_NODES] = {false};
-    int16_t moved[GRAM_EXPRESSION_NODES];
-    int count = 0;
+/* What compact() keeps on its way down to the nodes that need no others. */
+struct walk {
+    int need[GRAM_EXPRESSION_NODES];      /* about as many registers for a node and its arguments */
+    int16_t path[GRAM_EXPRESSION_NODES];  /* from the root to the node at hand */
+    int16_t moved[GRAM_EXPRESSION_NODES]; /* new places, -1: none yet */
+    struct gram_node node[GRAM_EXPRESSION_NODES]; /* at the old places */
+};
 
-    used[root] = true;
-    for (int i = root; i >= 0; i--)
-        for (int k = 0; used[i] && k < arity_of(&e->node[i]); k++)
-            used[e->node[i].arg[k]] = true;
+/* Registers as if no value had two uses (Sethi and Ullman, The generation of optimal code for
+ * arithmetic expressions, Journal of the ACM 17 (1970)). */
+static void find_needs(const struct gram_expression *e, int root, int *need)
+{
     for (int i = 0; i <= root; i++) {
-        struct gram_node node = e->node[i];
-        if (!used[i])
-            continue;
-        for (int k = 0; k < arity_of(&node); k++)
-            node.arg[k] = moved[node.arg[k]];
-        moved[i] = (int16_t)count;
-        e->node[count++] = node;
+        const struct gram_node *node = &e->node[i];
+        int most = 0, same = 0;
+
+        for (int k = 0; k < arity_of(node); k++) {
+            int of_arg = need[node->arg[k]];
+            same = of_arg > most ? 1 : same + (of_arg == most && most > 0);
+            most = of_arg > most ? of_arg : most;
+        }
+        need[i] = node->uniform || node->op == GRAM_OP_S ? 0 : most + (same != 1);
     }
-    e->count = count;
 }
 
-/* Gives registers to the nodes that depend on s, which itself has none; false if there are not
- * enough. */
+/* The argument that comes next before a node, -1: all have places; with longest the one that needs
+ * most, since the values of the others then need not wait for it. */
+static int next_argument(const struct walk *w, int node, bool longest)
+{
+    int next = -1;
+
+    for (int k = 0; k < arity_of(&w->node[node]); k++) {
+        int arg = w->node[node].arg[k];
+        if (w->moved[arg] < 0 &&
+            (next < 0 || (longest && w->need[next] > 0 && w->need[arg] > w->need[next])))
+            next = arg;
+    }
+    return next;
+}
+
+/* How the nodes of a program follow each other. */
+enum order {
+    AS_WRITTEN,     /* as the text has them, and derivatives behind it */
+    CLOSE_TO_USE,   /* the arguments of a node just before it, if they have no place yet */
+    LONGEST_TO_USE, /* the same, with the argument first that needs most registers */
+    ORDERS
+};
+
+/* Marks what root needs by a place that is no more than a mark. */
+static void mark_used(struct walk *w, int root)
+{
+    for (int i = 0; i <= root; i++)
+        w->moved[i] = -1;
+    w->moved[root] = 0;
+    for (int i = root; i >= 0; i--)
+        for (int k = 0; w->moved[i] >= 0 && k < arity_of(&w->node[i]); k++)
+            w->moved[w->node[i].arg[k]] = 0;
+}
+
+/* The next node of e is a node of w, whose arguments have places. */
+static void place_node(struct walk *w, int node, struct gram_expression *e)
+{
+    struct gram_node *to = &e->node[e->count];
+
+    *to = w->node[node];
+    for (int k = 0; k < arity_of(to); k++)
+        to->arg[k] = w->moved[to->arg[k]];
+    w->moved[node] = (int16_t)e->count++;
+}
+
+/* Fills e with the nodes of w that root needs, in an order; root becomes the last one. */
+static void arrange(struct walk *w, int root, enum order order, struct gram_expression *e)
+{
+    int depth = 0;
+
+    e->count = 0;
+    mark_used(w, root);
+    if (order == AS_WRITTEN) {
+        for (int i = 0; i <= root; i++)
+            if (w->moved[i] >= 0)
+                place_node(w, i, e);
+        return;
+    }
+    for (int i = 0; i <= root; i++)
+        w->moved[i] = -1;
+    w->path[depth++] = (int16_t)root;
+    while (depth > 0) {
+        const int node = w->path[depth - 1], next = next_argument(w, node, order == LONGEST_TO_USE);
+        if (next >= 0)
+            w->path[depth++] = (int16_t)next;
+        else
+            place_node(w, node, e), depth--;
+    }
+}
+
+/* ---- What the program says of |x| and |y| ---------------------------------------------------- */
+
+static bool commutes(enum gram_op op)
+{
+    return op == GRAM_OP_ADD || op == GRAM_OP_MULTIPLY || op == GRAM_OP_EQUAL ||
+           op == GRAM_OP_NOT_EQUAL;
+}
+
+/* A node with |x| and |y| exchanged, whose arguments are, in this order; -1: there is no room. */
+static int exchanged(struct gram_expression *e, int node, const int *of)
+{
+    const struct gram_node n = e->node[node];
+    const enum gram_op op = (enum gram_op)n.op;
+    int arg[3] = {n.arg[0], n.arg[1], n.arg[2]}; /* a parameter's says which */
+
+    if (op == GRAM_OP_NORM_X || op == GRAM_OP_NORM_Y)
+        return gram_expression_node(e, op == GRAM_OP_NORM_X ? GRAM_OP_NORM_Y : GRAM_OP_NORM_X, 0, 0,
+                                    0);
+    if (n.uniform || op == GRAM_OP_S)
+        return node;
+    for (int k = 0; k < arity_of(&n); k++)
+        arg[k] = of[n.arg[k]];
+    if (commutes(op) && arg[0] == n.arg[1] && arg[1] == n.arg[0])
+        return node;
+    return gram_expression_node(e, op, arg[0], arg[1], arg[2]);
+}
+
+/* True if the program comes out as it was where |x| and |y| are exchanged.  False may be wrong:
+ * then both halves of a symmetric matrix are computed.  Nodes are added, which nothing uses. */
+static bool mirrors(struct gram_expression *e, int root)
+{
+    int of[GRAM_EXPRESSION_NODES];
+
+    for (int i = 0; i <= root; i++) {
+        of[i] = exchanged(e, i, of);
+        if (of[i] < 0)
+            return false;
+    }
+    return of[root] == root;
+}
+
+static bool has_norms(const struct gram_expression *e)
+{
+    for (int i = 0; i < e->count; i++)
+        if (e->node[i].op == GRAM_OP_NORM_X || e->node[i].op == GRAM_OP_NORM_Y)
+            return true;
+    return false;
+}
+
+/* Gives registers to the nodes that depend on s or a norm; s itself has none.  False if there are
+ * not enough. */
 static bool allocate(struct gram_expression *e)
 {
     int last[GRAM_EXPRESSION_NODES];
-    uint32_t used = 0;
+    uint64_t used = 0;
 
     for (int i = 0; i < e->count; i++) {
         last[i] = i;
@@ -561,12 +721,12 @@ static bool allocate(struct gram_expression *e)
         for (int k = 0; k < arity_of(node); k++) {
             const struct gram_node *arg = &e->node[node->arg[k]];
             if (last[node->arg[k]] == i && !arg->uniform && arg->op != GRAM_OP_S)
-                used &= ~(UINT32_C(1) << arg->at);
+                used &= ~(UINT64_C(1) << arg->at);
         }
-        if (used == UINT32_MAX)
+        if (used == UINT64_MAX)
             return false;
-        node->at = (int16_t)__builtin_ctz(~used);
-        used |= UINT32_C(1) << node->at;
+        node->at = (int16_t)__builtin_ctzll(~used);
+        used |= UINT64_C(1) << node->at;
         if (node->at >= e->registers)
             e->registers = node->at + 1;
         e->powers += node->op == GRAM_OP_POW && e->node[node->arg[1]].uniform;
@@ -574,25 +734,41 @@ static bool allocate(struct gram_expression *e)
     return true;
 }
 
-_Static_assert(GRAM_EXPRESSION_REGISTERS == 32, "allocate() keeps them in 32 bits");
+_Static_assert(GRAM_EXPRESSION_REGISTERS == 64, "allocate() keeps them in 64 bits");
+
+/* The program of root in the first order that has few enough values at a time; false: none has. */
+static bool settle(struct gram_expression *e, int root)
+{
+    struct walk w;
+
+    memcpy(w.node, e->node, (size_t)(root + 1) * sizeof *w.node);
+    find_needs(e, root, w.need);
+    for (int order = 0; order < ORDERS; order++) {
+        arrange(&w, root, (enum order)order, e);
+        if (allocate(e))
+            return true;
+    }
+    return false;
+}
 
 gram_status gram_expression_compile(gram_context *g, const gram_kernel_options *options, int by,
                                     struct gram_expression *e)
 {
     int root;
 
-    TRY(parse(g, options->expression, options->parameters, (int)options->parameter_count, e,
-              &root));
+    TRY(parse(g, options, e, &root));
+    e->of_norms = has_norms(e);
     if (by != GRAM_EXPRESSION_ITSELF)
         root = gram_expression_derivative(e, root, by);
     if (root < 0)
         return gram_fail(g, GRAM_UNSUPPORTED,
                          "the derivative of options.expression needs more than %d operations",
                          (int)GRAM_EXPRESSION_NODES);
-    compact(e, root);
-    if (!allocate(e))
+    e->mirrors = !e->of_norms || mirrors(e, root);
+    if (!settle(e, root))
         return gram_fail(g, GRAM_UNSUPPORTED,
                          "options.expression needs more than %d intermediate values at once",
                          (int)GRAM_EXPRESSION_REGISTERS);
+    e->norms = has_norms(e);
     return GRAM_OK;
 }

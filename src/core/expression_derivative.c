@@ -217,6 +217,31 @@ static int slope_of(struct gram_expression *e, int node, const int *slope)
     return slope_of_choice(e, node, slope);
 }
 
+/* Whether the derivative is one by this node. */
+static bool is_variable(const struct gram_node *n, int by)
+{
+    switch (by) {
+    case GRAM_EXPRESSION_BY_S:
+        return n->op == GRAM_OP_S;
+    case GRAM_EXPRESSION_BY_NORM_X:
+        return n->op == GRAM_OP_NORM_X;
+    case GRAM_EXPRESSION_BY_NORM_Y:
+        return n->op == GRAM_OP_NORM_Y;
+    default:
+        return n->op == GRAM_OP_PARAMETER && n->arg[0] == by;
+    }
+}
+
+/* The slope by a norm, divided by the norm: what multiplies x in the derivative by x. */
+static int slope_of_row(struct gram_expression *e, int slope, int by)
+{
+    const enum gram_op op = by == GRAM_EXPRESSION_BY_NORM_X ? GRAM_OP_NORM_X : GRAM_OP_NORM_Y;
+    int norm = gram_expression_node(e, op, 0, 0, 0), zero = number(e, 0);
+
+    return gram_expression_node(e, GRAM_OP_SELECT, make(e, GRAM_OP_EQUAL, norm, zero), zero,
+                                make(e, GRAM_OP_DIVIDE, slope, norm));
+}
+
 int gram_expression_derivative(struct gram_expression *e, int root, int by)
 {
     int slope[GRAM_EXPRESSION_NODES];
@@ -230,13 +255,14 @@ int gram_expression_derivative(struct gram_expression *e, int root, int by)
             of_args[k] = slope[n->arg[k]];
             constant &= of_args[k] == NOTHING;
         }
-        if (by == GRAM_EXPRESSION_BY_S ? n->op == GRAM_OP_S
-                                       : n->op == GRAM_OP_PARAMETER && n->arg[0] == by)
+        if (is_variable(n, by))
             slope[i] = number(e, 1);
         else
             slope[i] = constant ? NOTHING : slope_of(e, i, of_args);
         if (slope[i] == FULL)
             return FULL;
     }
-    return slope[root] == NOTHING ? number(e, 0) : slope[root];
+    if (slope[root] == NOTHING)
+        return number(e, 0);
+    return by <= GRAM_EXPRESSION_BY_NORM_X ? slope_of_row(e, slope[root], by) : slope[root];
 }

@@ -58,8 +58,16 @@ struct gram_tile {
 };
 typedef void gram_cdist_tile(const struct gram_tile *t);
 
-/* What becomes of finished sums, in place: map prepared by gram_map_prepare() for the dtype. */
-typedef void gram_map_values(int64_t n, void *values, const struct gram_map *map);
+/* The norms of the points of a piece of a row, for expressions that have them: x has one number, y
+ * one for each value. */
+struct gram_map_norms {
+    const void *x, *y;
+};
+
+/* What becomes of finished sums, in place: map prepared by gram_map_prepare() for the dtype; norms
+ * NULL: the map has no use for them. */
+typedef void gram_map_values(int64_t n, void *values, const struct gram_map *map,
+                             const struct gram_map_norms *norms);
 
 /* What becomes of a metric's sums s, and t where there are two. */
 enum gram_finish {

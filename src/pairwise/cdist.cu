@@ -25,6 +25,7 @@
  *                   near; 0: any strides, neighbouring rows are near
  *   FUNCTION, OUTPUT  with PAIR_EXPRESSION, pair_expression.cuh is given beside the other files
  *   BASE, SLOPE     kinds of two powers of the sum, or PAIR_RUN_TIME
+ *   NORMS           1, or not given: the expression has |x| or |y|
  *   HYPERS          1: hyperparameters are read from tensors
  *   PACKED          1: x and y are panels of cdist_panels.cu
  *   LISTED          1: only the tiles of a list, which cdist_mma.cu has written
@@ -86,6 +87,8 @@
 #define LARGEST   (IS_DOUBLE ? (REAL)0x1.fffffffffffffp1023 : (REAL)0x1.fffffep127)
 #define TILE_ROWS BM
 #define TILE_COLS BN
+
+#define HAS_NORMS (FUNCTION == PAIR_COSINE || NORMS)
 
 #include "stored.cuh"
 
@@ -232,7 +235,7 @@ static __device__ void sum_panel(REAL acc[TM][TN], unsigned x_at, unsigned y_at,
 }
 #endif
 
-/* Adds up the squares of one row of a panel, for GRAM_COSINE. */
+/* Adds up the squares of one row of a panel, for GRAM_COSINE and for expressions of norms. */
 static __device__ double add_squares(double sum, const REAL *row, int swap)
 {
     for (int k = 0; k < BK; k++)
@@ -296,7 +299,8 @@ static __device__ void store(const struct pair_params *a, const struct tile *til
 #endif
             if (FUNCTION == PAIR_COSINE)
                 s = (REAL)((double)s * norms[row] * norms[BM + col + 16 * j]);
-            s = mapped(map, s);
+            s = NORMS ? mapped(map, s, (REAL)norms[row], (REAL)norms[BM + col + 16 * j])
+                      : mapped(map, s);
             if (OUTPUT == PAIR_VALUE && 16 * j == at)
                 s += r;
             *out = valid ? s : (REAL)__int_as_float(0x7fc00000);
@@ -336,7 +340,7 @@ static __device__ void compute(const struct pair_params *a, const struct tile *t
         const unsigned at = PACKED ? pipeline->count : (unsigned)panel;
         const unsigned now = at % STAGES * PANEL, thread = ptx_thread();
         enter_panel(pipeline, a, tile, panel, panel + 1 == count);
-        if (FUNCTION == PAIR_COSINE && threadIdx.x < BM + BN)
+        if (HAS_NORMS && threadIdx.x < BM + BN)
             squares = add_squares(squares, panels + now + threadIdx.x * LD,
                                   threadIdx.x < BM ? 0 : SWAP);
 #if STEP > PAIR_ANY
@@ -354,8 +358,8 @@ static __device__ void compute(const struct pair_params *a, const struct tile *t
 #endif
         leave_panel(pipeline);
     }
-    if (FUNCTION == PAIR_COSINE && threadIdx.x < BM + BN)
-        norms[threadIdx.x] = squares == 0 ? 0 : 1 / sqrt(squares);
+    if (HAS_NORMS && threadIdx.x < BM + BN)
+        norms[threadIdx.x] = NORMS ? sqrt(squares) : squares == 0 ? 0 : 1 / sqrt(squares);
     __syncthreads(); /* the panels are no longer read: their memory takes the sums */
 #if FINISH
     {
@@ -407,7 +411,7 @@ static __device__ bool next_tile(const struct pair_params *a, const struct squar
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     cdist(const __grid_constant__ struct pair_params a, const struct square_list *list)
 {
-    __shared__ double norms[FUNCTION == PAIR_COSINE ? BM + BN : 1];
+    __shared__ double norms[HAS_NORMS ? BM + BN : 1];
     __shared__ struct tile tile;
     __shared__ bool wanted, more;
     __shared__ unsigned long long barriers[2 * STAGES];

@@ -44,6 +44,22 @@ static void CAT(norms, SOURCE)(const struct rows *from, int64_t count, int64_t c
     }
 }
 
+static void CAT(lengths, SOURCE)(const struct rows *from, int64_t count, int64_t width,
+                                 int64_t cols, void *norms)
+{
+    real *to = norms;
+
+    for (int64_t r = 0; r < width; r++) {
+        const stored *row = (const stored *)from->data + (cols ? r * from->row_stride : 0);
+        double sum = 0;
+        for (int64_t k = 0; r < count && k < cols; k++) {
+            double e = (double)LOAD(row[k * from->col_stride]);
+            sum += e * e;
+        }
+        to[r] = (real)sqrt(sum);
+    }
+}
+
 #if !HALF
 enum {
     CAT(MIRRORED, SOURCE) = 64 / sizeof(real) /* rows of a square that is mirrored: a cache line */

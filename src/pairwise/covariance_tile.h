@@ -236,8 +236,30 @@ static const vec *FN(values_at)(const struct gram_evaluation *e, int place, cons
     return constant;
 }
 
+/* The norms of the points of n vectors, which may end before the last lane of y. */
+struct FN(norms) {
+    real x;
+    const real *y;
+    int64_t count; /* of y; the lanes behind it do not count */
+};
+
+static void FN(load_norms)(const struct FN(norms) * norms, bool of_x, int n, vec *to)
+{
+    const int64_t bytes =
+        (norms->count < n * LANES ? norms->count : n * LANES) * (int64_t)sizeof(real);
+
+    if (of_x) {
+        for (int i = 0; i < n; i++)
+            to[i] = (vec){0} + norms->x;
+        return;
+    }
+    to[n - 1] = (vec){0};
+    __builtin_memcpy(to, norms->y, (size_t)bytes);
+}
+
 /* t becomes the expression of t, and stays NaN where it is: n vectors, n <= VECTORS. */
-static void FN(evaluate)(const struct gram_evaluation *e, int n, vec *t)
+static void FN(evaluate)(const struct gram_evaluation *e, const struct FN(norms) * norms, int n,
+                         vec *t)
 {
     vec value[GRAM_EXPRESSION_REGISTERS][VECTORS], a, b, c;
     const vec(*const values)[VECTORS] = (const vec(*)[VECTORS])value;
@@ -252,7 +274,9 @@ static void FN(evaluate)(const struct gram_evaluation *e, int n, vec *t)
                                        .step_c = at->arg[2] >= 0,
                                        .n = n,
                                        .r = value[at->to - 1]};
-        if (at->raise >= 0) {
+        if (at->op == GRAM_OP_NORM_X || at->op == GRAM_OP_NORM_Y)
+            FN(load_norms)(norms, at->op == GRAM_OP_NORM_X, n, o.r);
+        else if (at->raise >= 0) {
             for (int i = 0; i < n; i++)
                 o.r[i] = o.a[i];
             FN(map_raise)(&e->raise[at->raise], n, o.r);
@@ -267,7 +291,7 @@ static void FN(evaluate)(const struct gram_evaluation *e, int n, vec *t)
 }
 
 /* t becomes the form of t. */
-static void FN(map_form)(const struct gram_map *map, int n, vec *t)
+static void FN(map_form)(const struct gram_map *map, const struct FN(norms) * norms, int n, vec *t)
 {
     const real factor = (real)map->factor, log2_of_e = (real)0x1.71547652b82fep+0;
     const real c0 = (real)map->c[0], c1 = (real)map->c[1], c2 = (real)map->c[2],
@@ -310,7 +334,7 @@ static void FN(map_form)(const struct gram_map *map, int n, vec *t)
             t[i] = factor * FN(map_tanh)(t[i], &tangent);
         break;
     case GRAM_MAP_EXPRESSION:
-        FN(evaluate)(map->evaluation, n, t);
+        FN(evaluate)(map->evaluation, norms, n, t);
         for (int i = 0; i < n && factor != 1; i++)
             t[i] *= factor;
         break;
@@ -358,7 +382,7 @@ static void FN(map_decay)(const struct gram_map *map, int64_t n, vec *s)
 }
 
 /* n vectors, n <= VECTORS */
-static void FN(map_pass)(const struct gram_map *map, int n, vec *s)
+static void FN(map_pass)(const struct gram_map *map, const struct FN(norms) * norms, int n, vec *s)
 {
     const real scale = (real)map->scale, shift = (real)map->shift;
     const vec zero = {0};
@@ -380,22 +404,32 @@ static void FN(map_pass)(const struct gram_map *map, int n, vec *s)
     if (scale != 1 || shift != 0)
         for (int i = 0; i < n; i++)
             s[i] = scale * s[i] + shift;
-    FN(map_form)(map, n, s);
+    FN(map_form)(map, norms, n, s);
     if (map->sloped)
         for (int i = 0; i < n; i++)
             s[i] = FN(if_less)(zero, v_abs(slope[i]), s[i] * slope[i], slope[i]);
 }
 
-static void MAP(int64_t n, void *values, const struct gram_map *map)
+static void MAP(int64_t n, void *values, const struct gram_map *map,
+                const struct gram_map_norms *of)
 {
     vec *s = values, rest = {0};
     int64_t whole = n / LANES, left = n % LANES;
+    const real *y = of ? of->y : NULL;
+    struct FN(norms) norms = {0};
 
-    for (int64_t i = 0; i < whole; i += VECTORS)
-        FN(map_pass)(map, (int)(whole - i < VECTORS ? whole - i : VECTORS), s + i);
+    if (of)
+        __builtin_memcpy(&norms.x, of->x, sizeof norms.x);
+    for (int64_t i = 0; i < whole; i += VECTORS) {
+        if (of)
+            norms.y = y + i * LANES, norms.count = n - i * LANES;
+        FN(map_pass)(map, &norms, (int)(whole - i < VECTORS ? whole - i : VECTORS), s + i);
+    }
     if (left) {
+        if (of)
+            norms.y = y + whole * LANES, norms.count = left;
         __builtin_memcpy(&rest, s + whole, (size_t)left * sizeof(real));
-        FN(map_pass)(map, 1, &rest);
+        FN(map_pass)(map, &norms, 1, &rest);
         __builtin_memcpy(s + whole, &rest, (size_t)left * sizeof(real));
     }
 }

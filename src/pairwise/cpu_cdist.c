@@ -46,6 +46,12 @@ static double *norms_of(char *norms, int64_t rows, int64_t item)
     return norms ? (double *)norms + item * rows : NULL;
 }
 
+/* The |x| or |y| of the rows of a round, likewise, in the dtype of the arithmetic. */
+static char *lengths_of(const struct cdist_plan *plan, char *lengths, int64_t rows, int64_t item)
+{
+    return lengths ? lengths + item * rows * plan->element : NULL;
+}
+
 /* ---- Loops over one dtype ------------------------------------------------------------------- */
 
 /* Rows from data on; strides in elements of dtype. */
@@ -97,6 +103,20 @@ static void find_norms(const struct rows *from, int64_t count, int64_t cols, dou
         norms_bf16(from, count, cols, inverse);
 }
 
+/* norms[r] = |row r| in the dtype of the arithmetic, 0 for r from count to width. */
+static void find_lengths(const struct rows *from, int64_t count, int64_t width, int64_t cols,
+                         void *norms)
+{
+    if (from->dtype == GRAM_F32)
+        lengths_f32(from, count, width, cols, norms);
+    else if (from->dtype == GRAM_F64)
+        lengths_f64(from, count, width, cols, norms);
+    else if (from->dtype == GRAM_F16)
+        lengths_f16(from, count, width, cols, norms);
+    else
+        lengths_bf16(from, count, width, cols, norms);
+}
+
 /* The part of an item that begins at a row and a column. */
 static struct rows rows_at(const struct gram_view *v, const struct gram_batch *batch, int64_t item,
                            int64_t row, int64_t col)
@@ -122,6 +142,7 @@ struct side {
     int64_t first, rows, width; /* of the round */
     char *to;
     double *norms; /* NULL: the function needs none */
+    char *lengths; /* of the rows, for an expression; or NULL */
 };
 
 /* The metric sees whole rows. */
@@ -150,6 +171,11 @@ static void pack_panel(const struct cdist_round *round, const struct side *side,
         from = rows_at(side->view, &plan->op.batch, round->item + item, side->first + row, 0);
         find_norms(&from, count, side->view->cols, side->norms + row);
     }
+    if (side->lengths && round->first) {
+        from = rows_at(side->view, &plan->op.batch, round->item + item, side->first + row, 0);
+        find_lengths(&from, count, side->width, side->view->cols,
+                     side->lengths + row * plan->element);
+    }
 }
 
 /* Packing task: some panels of x or of y of one item. */
@@ -173,14 +199,16 @@ static void pack_task(void *arg, int64_t index, int thread)
                                  round->rows,
                                  plan->mr,
                                  plan->x_panels + cpu_cdist_x_panel(plan, item, panel),
-                                 norms_of(plan->x_norms, plan->x_rows, item)};
+                                 norms_of(plan->x_norms, plan->x_rows, item),
+                                 lengths_of(plan, plan->x_lengths, plan->x_rows, item)};
         else
             side = (struct side){&plan->op.y,
                                  round->j,
                                  round->cols,
                                  plan->nr,
                                  plan->y_panels + cpu_cdist_y_panel(plan, item, panel),
-                                 norms_of(plan->y_norms, plan->y_rows, item)};
+                                 norms_of(plan->y_norms, plan->y_rows, item),
+                                 lengths_of(plan, plan->y_lengths, plan->y_rows, item)};
         pack_panel(round, &side, item, panel);
     }
     gram_trace_end(plan->g, "cdist pack", thread, start);
@@ -369,6 +397,22 @@ static void regularize(const struct block *block, const struct cdist_piece *stri
     }
 }
 
+/* An expression of |x| and |y| too: row by row, since |x| is one number in a row. */
+static void map_rows(const struct block *block, const struct cdist_piece *strip, int64_t row)
+{
+    const struct cdist_plan *plan = block->round->plan;
+    const char *x = lengths_of(plan, plan->x_lengths, plan->x_rows, block->item) +
+                    row * plan->element,
+               *y = lengths_of(plan, plan->y_lengths, plan->y_rows, block->item) +
+                    block->col * plan->element;
+
+    for (int64_t r = 0; r < strip->rows; r++) {
+        const struct gram_map_norms norms = {x + r * plan->element, y};
+        plan->kernels->map[plan->dtype](strip->cols, strip->buffer + r * strip->ld * plan->element,
+                                        &block->what->map, &norms);
+    }
+}
+
 static void finish(const struct block *block, const struct cdist_piece *strip, int64_t row)
 {
     const struct cdist_plan *plan = block->round->plan;
@@ -379,8 +423,11 @@ static void finish(const struct block *block, const struct cdist_piece *strip, i
         plan->kernels->cdist[plan->dtype].finish(strip->rows * strip->ld, strip->buffer,
                                                  strip->buffer + plan->second_bytes,
                                                  &block->what->metric.finish);
-    if (block->what->mapped)
-        plan->kernels->map[plan->dtype](strip->rows * strip->ld, strip->buffer, &block->what->map);
+    if (plan->norms)
+        map_rows(block, strip, row);
+    else if (block->what->mapped)
+        plan->kernels->map[plan->dtype](strip->rows * strip->ld, strip->buffer, &block->what->map,
+                                        NULL);
     if (block->what->regularization != 0)
         regularize(block, strip, row);
 }

@@ -38,6 +38,7 @@ struct cdist_plan {
     gram_dtype dtype;              /* of the arithmetic and of out */
     int64_t element;               /* its bytes */
     bool stream;                   /* out is too large to stay in the cache and can be streamed */
+    bool norms;                    /* the expression has |x| or |y| */
     bool metric;                   /* panels and sums are those of a metric */
     int64_t columns;               /* of panels: those of x, and what a metric adds */
     int64_t depth;                 /* columns of a round */
@@ -51,6 +52,7 @@ struct cdist_plan {
      * what the hyperparameters of items come to, a buffer of each thread. */
     char *x_panels, *y_panels, *x_centred, *y_centred, *centre, *x_norms, *y_norms, *item_memory,
         *buffers;
+    char *x_lengths, *y_lengths;       /* |x| and |y| where norms is set, else NULL */
     size_t buffer_bytes, second_bytes; /* second_bytes: from a buffer to that of second sums */
 };
 

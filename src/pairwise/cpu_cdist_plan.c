@@ -50,8 +50,8 @@ static void orient(struct cdist_plan *plan)
     int64_t m = op->out.rows, n = op->out.cols;
     bool thin = m < 4 * plan->nr || n < 4 * plan->nr;
 
-    if (op->metric.kind == GRAM_DISTANCE_KULLBACK_LEIBLER || op->condensed)
-        return; /* not symmetric in x and y; nothing that could be turned */
+    if (!gram_cdist_turns(op))
+        return;
     if (thin && padded_work(plan, m, n) != padded_work(plan, n, m)) {
         if (padded_work(plan, m, n) > padded_work(plan, n, m))
             transpose(op);
@@ -163,6 +163,10 @@ void cpu_cdist_take(struct cdist_plan *plan, struct gram_layout *layout)
         gram_take(layout, &plan->x_norms, items * (size_t)plan->x_rows * sizeof(double));
         gram_take(layout, &plan->y_norms, items * (size_t)plan->y_rows * sizeof(double));
     }
+    if (plan->norms) {
+        gram_take(layout, &plan->x_lengths, items * (size_t)(plan->x_rows * plan->element));
+        gram_take(layout, &plan->y_lengths, items * (size_t)(plan->y_rows * plan->element));
+    }
     gram_take(layout, &plan->item_memory, (plan->shared_item ? 1 : items) * plan->item_bytes);
     gram_take(layout, &plan->buffers, (size_t)plan->threads * plan->buffer_bytes);
 }
@@ -194,6 +198,7 @@ static void plan_for(const gram_context *g, const struct gram_cdist_op *op, int 
     plan->mr = tiles->mr, plan->nr = tiles->nr;
     plan->shared_item = gram_cdist_of_numbers(op) && !op->metric.weights.data;
     plan->metric = gram_metric_given(&op->metric);
+    plan->norms = op->expression && op->expression->norms;
     plan->columns = cpu_metric_columns(op);
     plan->op.symmetric = gram_cdist_mirrors(op);
     orient(plan);

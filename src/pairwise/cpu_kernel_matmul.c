@@ -166,8 +166,8 @@ static void describe(gram_context *g, const struct gram_kernel_matmul_op *op, st
 /* True if the work is done here. */
 static bool fits(const struct fused_job *job)
 {
-    return job->op->kernel.function != GRAM_COSINE && !job->plan.expand && !job->plan.metric &&
-           job->depth <= 2 * PANEL_BYTES / (job->plan.element * LEAST_EDGE);
+    return job->op->kernel.function != GRAM_COSINE && !job->plan.norms && !job->plan.expand &&
+           !job->plan.metric && job->depth <= 2 * PANEL_BYTES / (job->plan.element * LEAST_EDGE);
 }
 
 /* ---- Scratch -------------------------------------------------------------------------------- */
@@ -311,7 +311,7 @@ static void compute_piece(const struct fused_task *task, const struct piece *p)
         }
     }
     if (task->item->mapped)
-        job->plan.kernels->map[job->plan.dtype](rows * p->ld, p->values, &task->item->map);
+        job->plan.kernels->map[job->plan.dtype](rows * p->ld, p->values, &task->item->map, NULL);
     if (task->item->regularization != 0)
         regularize(task, p);
     if (p->cols < p->ld)

@@ -127,7 +127,7 @@ static void take_soft(const struct reduce_job *job, const struct pair_strip *str
         exponents_f32(block->cols, (const float *)values, scale, row->value, (float *)weights);
     else
         exponents_f64(block->cols, (const double *)values, scale, row->value, (double *)weights);
-    job->kernels->map[job->walk.dtype](block->cols, weights, &job->exponential);
+    job->kernels->map[job->walk.dtype](block->cols, weights, &job->exponential, NULL);
     row->sum += is_float ? sum_f32(block->cols, (const float *)weights)
                          : sum_f64(block->cols, (const double *)weights);
     if (job->columns == 0)

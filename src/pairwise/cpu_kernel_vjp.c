@@ -10,6 +10,9 @@
  *   gradient of y: centres x, points y, a = w
  * The gradients of an inner product are the same with p = 2, all points at 0 and coefficients -1.
  *
+ * An expression of |x| and |y| also has w x, with w = (dk / d|x|) / |x|: the same with p = 2 and
+ * all centres at 0.
+ *
  * The norms of the cosine k = x . y / (|x| |y|) are functions of x and y too:
  *   d k / d x = y / (|x| |y|) - k x / |x|^2,   y alike
  * so the gradient of row i of x is sum_j w[i, j] y[j] - r[i] x[i] / |x[i]|^2 with weights
@@ -132,6 +135,13 @@ static struct gram_cdist_grad_op gradient_of(const struct vjp_job *job, const st
                              numbers_of(job->kernel.x.dtype));
 }
 
+static struct gram_cdist_grad_op norm_gradient_of(const struct vjp_job *job,
+                                                  const struct vjp_block *b, bool of_x)
+{
+    return gram_vjp_norm_gradient(&job->kernel, b, of_x, of_x ? &job->to_x : &job->to_y,
+                                  job->elements, numbers_of(job->kernel.x.dtype));
+}
+
 /* Finds the scratch of the parts of a block of this size, with all that is found before. */
 static gram_status measure_block(struct vjp_job *job, const struct vjp_block *b)
 {
@@ -151,9 +161,18 @@ static gram_status measure_block(struct vjp_job *job, const struct vjp_block *b)
     }
     for (int of_x = 0; of_x < 2; of_x++) {
         struct gram_cdist_grad_op grad = gradient_of(job, b, of_x);
+        struct gram_cdist_op kernel;
         if (!wanted[of_x])
             continue;
         TRY(gram_measure(job->g, &bytes, cpu_cdist_grad(job->g, &grad)));
+        job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
+        if (!op->by_norm[of_x ? 0 : 1])
+            continue;
+        grad = norm_gradient_of(job, b, of_x);
+        TRY(gram_measure(job->g, &bytes, cpu_cdist_grad(job->g, &grad)));
+        job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
+        kernel = gram_vjp_norm_kernel(op, &job->kernel, b, of_x, NULL);
+        TRY(gram_measure(job->g, &bytes, cpu_cdist(job->g, &kernel)));
         job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
     }
     return GRAM_OK;
@@ -377,15 +396,40 @@ static void store_number(const struct gram_view *v, const struct gram_batch *bat
         *(double *)to = value;
 }
 
+/* The block's elements times grad. */
+static void multiply_block(struct vjp_job *job)
+{
+    gram_for(job->g, (double)job->block.rows * (double)job->block.cols, job->block.rows,
+             multiply_row, job);
+}
+
+/* Adds what the block's derivatives by |x| and |y| give. */
+static gram_status add_norm_gradients(struct vjp_job *job)
+{
+    const struct gram_view *wanted[] = {&job->to_y, &job->to_x};
+
+    for (int of_x = 1; of_x >= 0; of_x--) {
+        const struct gram_cdist_op kernel =
+            gram_vjp_norm_kernel(job->op, &job->kernel, &job->block, of_x, job->elements);
+        const struct gram_cdist_grad_op op = norm_gradient_of(job, &job->block, of_x);
+        if (!wanted[of_x]->data || !kernel.expression)
+            continue;
+        TRY(cpu_cdist_in(job->g, &kernel, job->inner, job->inner_bytes));
+        multiply_block(job);
+        TRY(cpu_cdist_grad_in(job->g, &op, true, job->inner, job->inner_bytes));
+    }
+    return GRAM_OK;
+}
+
 static gram_status points_gradients(struct vjp_job *job)
 {
     if (job->kernel.function == GRAM_COSINE)
         return cosine_gradients(job);
     while (next_block(job)) {
         TRY(find_kernel(job, GRAM_WEIGHT));
-        gram_for(job->g, (double)job->block.rows * (double)job->block.cols, job->block.rows,
-                 multiply_row, job);
+        multiply_block(job);
         TRY(add_gradients(job));
+        TRY(add_norm_gradients(job));
     }
     return GRAM_OK;
 }

@@ -206,7 +206,7 @@ static void take(void *of, const struct pair_strip *strip, const struct pair_blo
             block->cols, values, rows[r].limit, t->columns, t->found);
         if (count > 0) {
             if (t->rooted)
-                job->kernels->map[job->walk.dtype](count, t->found, &t->root);
+                job->kernels->map[job->walk.dtype](count, t->found, &t->root, NULL);
             offer_found(job, t, (int64_t[]){strip->i + r, block->j}, count, &rows[r], heap);
             lower_limit(job, t, &rows[r], heap);
         }

@@ -213,15 +213,13 @@ static bool is_short(const struct cuda_cdist_options *o)
 
 /* ---- Shapes --------------------------------------------------------------------------------- */
 
-/* Contiguous columns of out suit the stores; every step is symmetric in x and y. */
+/* Contiguous columns of out suit the stores. */
 static bool is_transposed(const struct gram_cdist_op *op)
 {
-    return op->out.col_stride != 1 && op->out.row_stride == 1 && !op->condensed &&
-           op->metric.kind != GRAM_DISTANCE_KULLBACK_LEIBLER;
+    return op->out.col_stride != 1 && op->out.row_stride == 1 && gram_cdist_turns(op);
 }
 
-/* Shapes and strides; x and y change places where the columns of out are not contiguous but its
- * rows are. */
+/* Shapes and strides; x and y change places where is_transposed() says so. */
 static void fill_shapes(const struct gram_cdist_op *op, struct pair_params *params)
 {
     bool transposed = is_transposed(op);
@@ -341,6 +339,8 @@ static void set_options(const struct cuda_cdist_plan *plan, const struct cuda_ke
         cuda_option(v, "WEIGHTED", o->weighted && o->step > PAIR_ANY);
         cuda_option(v, "CONDENSED", o->condensed);
     }
+    if (plan->expression && plan->expression->norms)
+        cuda_option(v, "NORMS", 1);
     if (is_short(o) && !o->packed)
         cuda_option(v, "--ptxas-options=-O", 1);
 }

@@ -23,6 +23,8 @@
  *     return s != s ? s : v6;
  *     }
  *
+ * An expression of |x| and |y| has them as further arguments, x and y.
+ *
  * SPDX-License-Identifier: MIT
  */
 #include "cuda_cdist.h"
@@ -108,6 +110,8 @@ static void write_operand(const struct gram_expression *e, const struct constant
         write_number(cast, n->number, text);
     else if (n->op == GRAM_OP_S)
         snprintf(text, OPERAND_BYTES, "s");
+    else if (n->op == GRAM_OP_NORM_X || n->op == GRAM_OP_NORM_Y)
+        snprintf(text, OPERAND_BYTES, n->op == GRAM_OP_NORM_X ? "x" : "y");
     else if (!n->uniform)
         snprintf(text, OPERAND_BYTES, "v%d", node);
     else if (c)
@@ -168,9 +172,10 @@ static void write_functions(FILE *out, const struct gram_expression *e, const st
         if (c->of[i] >= 0)
             fprintf(out, "c[%d] = u%d;\n", c->of[i], i);
     }
-    fprintf(out, "}\nstatic __device__ REAL expression_of(const double *c, REAL s)\n{\n");
+    fprintf(out, "}\nstatic __device__ REAL expression_of(const double *c, REAL s%s)\n{\n",
+            e->norms ? ", REAL x, REAL y" : "");
     for (int i = 0; i < e->count; i++) {
-        if (e->node[i].uniform || e->node[i].op == GRAM_OP_S)
+        if (e->node[i].uniform || gram_op_is_variable((enum gram_op)e->node[i].op))
             continue;
         fprintf(out, "const REAL v%d = ", i);
         write_value(out, e, c, &e->node[i]);

@@ -207,7 +207,7 @@ static bool plan_fused(const gram_context *g, const struct gram_kernel_matmul_op
     int64_t slots;
 
     *f = (struct fused){.op = op};
-    if (op->v.rows == 0 || depth == 0)
+    if (op->v.rows == 0 || depth == 0 || (op->kernel.expression && op->kernel.expression->norms))
         return false;
     plan_matrix(g, f);
     slots = slots_of_step(&f->plan.options);

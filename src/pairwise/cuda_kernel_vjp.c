@@ -10,6 +10,9 @@
  *   gradient of y: centres x, points y, a = w
  * The gradients of an inner product are the same with p = 2, all points at 0 and coefficients -1.
  *
+ * An expression of |x| and |y| also has w x, with w = (dk / d|x|) / |x|: the same with p = 2 and
+ * all centres at 0.
+ *
  * The norms of the cosine k = x . y / (|x| |y|) are functions of x and y too:
  *   d k / d x = y / (|x| |y|) - x k / |x|^2
  * The first part is that of an inner product with weights grad / (|x| |y|); the second takes from
@@ -92,6 +95,12 @@ static struct gram_cdist_grad_op gradient_of(const struct vjp_job *job, bool of_
                              job->elements, job->constants);
 }
 
+static struct gram_cdist_grad_op norm_gradient_of(const struct vjp_job *job, bool of_x)
+{
+    return gram_vjp_norm_gradient(&job->kernel, &job->block, of_x, of_x ? &job->to_x : &job->to_y,
+                                  job->elements, job->constants);
+}
+
 /* Finds the scratch that the gradients of the job's block take, with that of others before. */
 static gram_status measure_gradients(struct vjp_job *job)
 {
@@ -99,10 +108,15 @@ static gram_status measure_gradients(struct vjp_job *job)
     size_t bytes;
 
     for (int of_x = 0; of_x < 2; of_x++) {
-        const struct gram_cdist_grad_op grad = gradient_of(job, of_x);
+        struct gram_cdist_grad_op grad = gradient_of(job, of_x);
         if (!wanted[of_x])
             continue;
         TRY(gram_measure(job->g, &bytes, cuda_cdist_grad_queue(job->g, &grad, false)));
+        job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
+        if (!job->op->by_norm[of_x ? 0 : 1])
+            continue;
+        grad = norm_gradient_of(job, of_x);
+        TRY(gram_measure(job->g, &bytes, cuda_cdist_grad_queue(job->g, &grad, true)));
         job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
     }
     return GRAM_OK;
@@ -364,6 +378,24 @@ static gram_status cosine_gradients(struct vjp_job *job)
 
 /* ---- The gradients --------------------------------------------------------------------------- */
 
+/* Adds what the block's derivatives by |x| and |y| give to gradients that are set. */
+static gram_status queue_norm_gradients(const struct vjp_job *job)
+{
+    const struct gram_view *wanted[] = {&job->to_y, &job->to_x};
+
+    for (int of_x = 0; of_x < 2; of_x++) {
+        const struct gram_cdist_op kernel =
+            gram_vjp_norm_kernel(job->op, &job->kernel, &job->block, of_x, job->elements);
+        const struct gram_cdist_grad_op op = norm_gradient_of(job, of_x);
+        if (!wanted[of_x]->data || !kernel.expression)
+            continue;
+        TRY(cuda_cdist_queue(job->g, &kernel));
+        TRY(queue_weights(job, NULL, NULL));
+        TRY(cuda_cdist_grad_in(job->g, &op, true, job->inner, job->inner_bytes));
+    }
+    return GRAM_OK;
+}
+
 /* The gradients of x and y, a block of weights at a time. */
 static gram_status points_gradients(struct vjp_job *job)
 {
@@ -373,6 +405,7 @@ static gram_status points_gradients(struct vjp_job *job)
         TRY(queue_kernel(job, GRAM_WEIGHT));
         TRY(queue_weights(job, NULL, NULL));
         TRY(queue_gradients(job));
+        TRY(queue_norm_gradients(job));
     }
     return GRAM_OK;
 }
@@ -434,7 +467,13 @@ static gram_status run_round(gram_context *g, void *of, const struct gram_batch 
 
 static gram_status check_pointers(gram_context *g, const struct gram_kernel_vjp_op *op)
 {
-    TRY(cuda_cdist_check(g, &op->kernel));
+    struct gram_cdist_op kernel = op->kernel;
+
+    TRY(cuda_cdist_check(g, &kernel));
+    for (int i = 0; i < 2; i++) {
+        kernel.expression = op->by_norm[i];
+        TRY(cuda_cdist_check_expression(g, &kernel));
+    }
     TRY(gram_cuda_check_pointer(g, "grad", &op->grad));
     TRY(gram_cuda_check_pointer(g, "grads.x", &op->x));
     TRY(gram_cuda_check_pointer(g, "grads.y", &op->y));

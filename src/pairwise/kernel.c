@@ -110,10 +110,10 @@ static gram_status check_choices(gram_context *g, const gram_kernel_options *o)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.function is %d, expected a gram_function, 0 to %d",
                          (int)o->function, (int)GRAM_EXPRESSION);
-    if (o->output < GRAM_VALUE || o->output > GRAM_PARAMETER_DERIVATIVE)
+    if (o->output < GRAM_VALUE || o->output > GRAM_NORM_Y_WEIGHT)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.output is %d, expected a gram_kernel_output, 0 to %d",
-                         (int)o->output, (int)GRAM_PARAMETER_DERIVATIVE);
+                         (int)o->output, (int)GRAM_NORM_Y_WEIGHT);
     if (o->function == GRAM_COSINE && o->inner != GRAM_DOT)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.inner is GRAM_DIFFERENCE, expected GRAM_DOT with GRAM_COSINE");
@@ -175,10 +175,12 @@ static gram_status check_expression(gram_context *g, const gram_kernel_options *
                              "options.function is %d, expected GRAM_EXPRESSION, because an "
                              "expression or parameters are given",
                              (int)o->function);
-        if (o->output == GRAM_PARAMETER_DERIVATIVE)
+        if (o->output >= GRAM_PARAMETER_DERIVATIVE)
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                             "options.output is GRAM_PARAMETER_DERIVATIVE, which only "
-                             "GRAM_EXPRESSION has");
+                             "options.output is %s, which only GRAM_EXPRESSION has",
+                             o->output == GRAM_PARAMETER_DERIVATIVE ? "GRAM_PARAMETER_DERIVATIVE"
+                             : o->output == GRAM_NORM_X_WEIGHT      ? "GRAM_NORM_X_WEIGHT"
+                                                                    : "GRAM_NORM_Y_WEIGHT");
         return GRAM_OK;
     }
     if (!o->expression)
@@ -212,13 +214,24 @@ static gram_status compile(gram_context *g, const gram_kernel_options *o, bool b
 {
     int by = by_s ? GRAM_EXPRESSION_BY_S : GRAM_EXPRESSION_ITSELF;
 
-    if (o->output == GRAM_PARAMETER_DERIVATIVE) {
+    if (o->output == GRAM_PARAMETER_DERIVATIVE)
         by = (int)o->derivative;
+    else if (o->output == GRAM_NORM_X_WEIGHT)
+        by = GRAM_EXPRESSION_BY_NORM_X;
+    else if (o->output == GRAM_NORM_Y_WEIGHT)
+        by = GRAM_EXPRESSION_BY_NORM_Y;
+    if (o->output >= GRAM_PARAMETER_DERIVATIVE) {
         op->output = GRAM_VALUE;
         op->regularization = (struct gram_hyper){.value = 0};
     }
     op->expression = expression;
-    return gram_expression_compile(g, o, by, expression);
+    TRY(gram_expression_compile(g, o, by, expression));
+    op->symmetric &= expression->mirrors;
+    if (o->metric && expression->of_norms)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "options.expression has the norm of a point, which there is not with "
+                         "options.metric");
+    return GRAM_OK;
 }
 
 gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,

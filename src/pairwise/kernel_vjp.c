@@ -139,15 +139,34 @@ static gram_status view_outputs(gram_context *g, const struct vjp_args *args,
     return GRAM_OK;
 }
 
+/* The expressions of a call: the derivative by s, and those by |x| and |y|. */
+struct vjp_expressions {
+    struct gram_expression by_s, by_norm[2];
+};
+
+static gram_status compile_norms(gram_context *g, const gram_kernel_options *options,
+                                 struct vjp_expressions *expressions, struct gram_kernel_vjp_op *op)
+{
+    const int by[] = {GRAM_EXPRESSION_BY_NORM_X, GRAM_EXPRESSION_BY_NORM_Y};
+
+    for (int i = 0; op->kernel.expression && op->kernel.expression->of_norms && i < 2; i++) {
+        if (!(i ? op->want_y : op->want_x) && !op->want_lengths)
+            continue;
+        TRY(gram_expression_compile(g, options, by[i], &expressions->by_norm[i]));
+        op->by_norm[i] = &expressions->by_norm[i];
+    }
+    return GRAM_OK;
+}
+
 static gram_status describe(gram_context *g, const struct vjp_args *args,
-                            struct gram_expression *expression, struct gram_kernel_vjp_op *op)
+                            struct vjp_expressions *expressions, struct gram_kernel_vjp_op *op)
 {
     const struct gram_pair pair = {.x = args->x, .y = args->y, .no_out = true, .derivative = true};
     gram_kernel_options options = GRAM_KERNEL_OPTIONS_INIT;
     struct vjp_args whole = *args;
 
     *op = (struct gram_kernel_vjp_op){0};
-    TRY(gram_kernel_describe(g, &pair, args->options, expression, &op->kernel));
+    TRY(gram_kernel_describe(g, &pair, args->options, &expressions->by_s, &op->kernel));
     TRY(gram_options_copy(g, &options, sizeof options, args->options));
     whole.options = &options;
     TRY(check_kernel(g, options.output, &op->kernel));
@@ -159,6 +178,7 @@ static gram_status describe(gram_context *g, const struct vjp_args *args,
                          "grads.bandwidth is given, expected NULL, because GRAM_EXPRESSION has no "
                          "bandwidth");
     TRY(view_outputs(g, &whole, op));
+    TRY(compile_norms(g, &options, expressions, op));
     if (!g->backend->kernel_vjp)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
@@ -169,11 +189,11 @@ gram_status gram_kernel_vjp(gram_context *g, const gram_tensor *x, const gram_te
                             const gram_kernel_grads *grads)
 {
     const struct vjp_args args = {x, y, options, grad, grads};
-    struct gram_expression expression;
+    struct vjp_expressions expressions;
     struct gram_kernel_vjp_op op;
 
     TRY(gram_begin(g, __func__));
-    TRY(describe(g, &args, &expression, &op));
+    TRY(describe(g, &args, &expressions, &op));
     return gram_lengths_vjp(g, &op);
 }
 
@@ -182,13 +202,13 @@ gram_status gram_kernel_vjp_workspace(gram_context *g, const gram_tensor *x, con
                                       const gram_kernel_grads *grads, gram_workspace *need)
 {
     const struct vjp_args args = {x, y, options, grad, grads};
-    struct gram_expression expression;
+    struct vjp_expressions expressions;
     struct gram_kernel_vjp_op op;
     size_t bytes;
 
     TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
-    TRY(describe(g, &args, &expression, &op));
+    TRY(describe(g, &args, &expressions, &op));
     TRY(gram_measure(g, &bytes, gram_lengths_vjp(g, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;

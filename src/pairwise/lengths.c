@@ -4,7 +4,7 @@
  * What a backend gets are the quotients u = (x - c) / l and v = (y - c) / l, dense, in the dtype of
  * the arithmetic, so that no kernel knows of lengths.  For a function of differences c is the first
  * row of y, since x / l alone would round away what tells points from each other that are far from
- * the origin; for inner products it is 0.
+ * the origin; for inner products and for expressions that have |x| or |y| it is 0.
  *
  * The chain rule gives the gradients:
  *   dK / dx = dK / du / l,   dK / dl = -(sum_i u dK / du + sum_j v dK / dv) / l.
@@ -161,7 +161,8 @@ static gram_status divide(gram_context *g, const struct gram_cdist_op *op, const
     struct gram_lengths_divide_op work = {
         .name = "x", .batch = d->own, .in = op->x, .out = d->x, .lengths = op->lengths};
 
-    if (op->inner == GRAM_DIFFERENCE && op->y.rows > 0)
+    if (op->inner == GRAM_DIFFERENCE && op->y.rows > 0 &&
+        !(op->expression && op->expression->of_norms))
         work.centre = gram_view_rows(&op->y, 0, 1);
     TRY(g->backend->lengths_divide(g, &work));
     if (op->symmetric)

@@ -3,11 +3,16 @@
  * the finished sum
  *
  * Part of cdist.cu, cdist_mma.cu, cdist_reduce.cu and kernel_matmul.cu, whose parameters it uses.
+ * NORMS: 1 where an expression has |x| or |y|, which mapped() then gets.
  * QUICK: 1 where e^-t of f32 is left to the special-function unit; its error is then (t + 3) eps.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "real_power.cuh"
+
+#ifndef NORMS
+#  define NORMS 0
+#endif
 
 /* ---- Arithmetic ----------------------------------------------------------------------------- */
 
@@ -296,15 +301,19 @@ static __device__ REAL rational(const struct pair_map *map, REAL t)
 #  include "pair_expression.cuh"
 #endif
 
-static __device__ REAL form(const struct pair_map *map, REAL t)
+static __device__ REAL form(const struct pair_map *map, REAL t, REAL x, REAL y)
 {
     const REAL factor = (REAL)map->factor;
 
     if (FUNCTION == PAIR_IDENTITY || FUNCTION == PAIR_COSINE)
         return OUTPUT == PAIR_VALUE ? t : t != t ? t : factor;
 #if FUNCTION == PAIR_EXPRESSION
-    return OUTPUT == PAIR_VALUE ? expression_of(map->constant, t)
-                                : factor * expression_of(map->constant, t);
+#  if NORMS
+    const REAL value = expression_of(map->constant, t, x, y);
+#  else
+    const REAL value = expression_of(map->constant, t);
+#  endif
+    return OUTPUT == PAIR_VALUE ? value : factor * value;
 #endif
     if (FUNCTION <= PAIR_MATERN52)
         return damped(map, t);
@@ -320,7 +329,7 @@ static __device__ REAL form(const struct pair_map *map, REAL t)
     return factor / c / c;
 }
 
-static __device__ REAL mapped(const struct pair_map *map, REAL s)
+static __device__ REAL mapped(const struct pair_map *map, REAL s, REAL x = 0, REAL y = 0)
 {
     REAL slope = 1, t;
 
@@ -333,5 +342,5 @@ static __device__ REAL mapped(const struct pair_map *map, REAL s)
             return 0; /* whose own slope need not be finite */
     }
     t = (REAL)map->scale * raised(&map->base, BASE, s) + (REAL)map->shift;
-    return slope * form(map, t);
+    return slope * form(map, t, x, y);
 }

@@ -120,6 +120,13 @@ static inline int64_t gram_condensed_at(int64_t m, int64_t i, int64_t j)
     return i * (m - 1) - i * (i - 1) / 2 + j - i - 1;
 }
 
+/* True if x and y may change places with the rows and columns of out. */
+static inline bool gram_cdist_turns(const struct gram_cdist_op *op)
+{
+    return op->metric.kind != GRAM_DISTANCE_KULLBACK_LEIBLER && !op->condensed &&
+           !(op->expression && op->expression->norms);
+}
+
 /* True if half of out mirrors the other; regularization off the main diagonal does not. */
 static inline bool gram_cdist_mirrors(const struct gram_cdist_op *op)
 {
@@ -296,6 +303,35 @@ static inline struct gram_cdist_grad_op gram_vjp_gradient(const struct gram_cdis
         op.d = gram_vjp_number(numbers, VJP_ZERO, dtype, op.d.rows, op.d.cols);
         op.p = (struct gram_hyper){.value = 2};
     }
+    return op;
+}
+
+/* The kernel of a block that multiplies x, or y, in its gradient. */
+static inline struct gram_cdist_op gram_vjp_norm_kernel(const struct gram_kernel_vjp_op *op,
+                                                        const struct gram_cdist_op *kernel,
+                                                        const struct vjp_block *b, bool of_x,
+                                                        void *elements)
+{
+    struct gram_cdist_op k = gram_vjp_kernel(kernel, b, GRAM_VALUE, elements);
+
+    k.expression = op->by_norm[of_x ? 0 : 1];
+    return k;
+}
+
+/* What the elements of that kernel, times grad, add to the gradient: as gram_vjp_gradient with
+ * p = 2 and all centres at 0. */
+static inline struct gram_cdist_grad_op gram_vjp_norm_gradient(const struct gram_cdist_op *kernel,
+                                                               const struct vjp_block *b, bool of_x,
+                                                               const struct gram_view *to,
+                                                               void *weights, const void *numbers)
+{
+    struct gram_cdist_grad_op op = gram_vjp_gradient(kernel, b, of_x, to, weights, numbers);
+    const struct gram_view *points = of_x ? &kernel->x : &kernel->y;
+
+    op.c = gram_vjp_number(numbers, VJP_ONE, points->dtype, 1, of_x ? b->cols : b->rows);
+    op.b = gram_vjp_number(numbers, VJP_ZERO, points->dtype, op.b.rows, op.b.cols);
+    op.d = gram_vjp_transposed(points, of_x ? b->i : b->j, of_x ? b->rows : b->cols);
+    op.p = (struct gram_hyper){.value = 2};
     return op;
 }
 

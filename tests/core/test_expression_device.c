@@ -109,6 +109,117 @@ static void gradients(struct harness *h)
     problem_close(&q);
 }
 
+/* Texts that mirror and that do not, of a distance and of a product. */
+static const struct {
+    const char *text;
+    gram_inner inner;
+} of_norms[] = {
+    {           "exp(-s) * norm_x * norm_y", GRAM_DIFFERENCE},
+    {          "norm_x * s - dot / norm_y ", GRAM_DIFFERENCE},
+    {"sqrt(norm_x) + exp(dot) * norm_y / L",        GRAM_DOT},
+    {             "norm_y * norm_y + 0 * s",        GRAM_DOT},
+};
+
+/* Values, weights, gradients, products and maxima are those of the CPU. */
+static void norms(struct harness *h)
+{
+    const gram_parameter l = {"L", gram_number(0.8)};
+    float want[M * M], got[M * M];
+    struct problem q;
+    gram_kernel_grads there = {.x = NULL}, here = there;
+    gram_tensor x = gram_matrix(q.x_host, M, K, GRAM_F32),
+                y = gram_matrix(q.y_host, M, K, GRAM_F32),
+                grad = gram_matrix(q.out_host, M, M, GRAM_F32),
+                out = gram_matrix(want, M, M, GRAM_F32), to_x = gram_matrix(want, M, K, GRAM_F32),
+                to_y = gram_matrix(want + (ptrdiff_t)M * K, M, K, GRAM_F32);
+
+    if (!problem_open(h, &q)) {
+        problem_close(&q);
+        return;
+    }
+    here.x = &to_x, here.y = &to_y;
+    there.x = &q.to_x, there.y = &q.to_y;
+    for (int i = 0; i < LENGTH(of_norms); i++) {
+        gram_kernel_options o = expression_of(of_norms[i].text, &l, 1);
+        o.inner = of_norms[i].inner;
+        CHECK(h,
+              gram_kernel_vjp(h->g, &x, &y, &o, &grad, &here) == GRAM_OK &&
+                  gram_kernel_vjp(q.g, &q.x, &q.y, &o, &q.out, &there) == GRAM_OK &&
+                  gram_context_synchronize(q.g) == GRAM_OK &&
+                  device_download(got, q.to_x.data, M * K * sizeof *got) &&
+                  device_download(got + (ptrdiff_t)M * K, q.to_y.data, M * K * sizeof *got),
+              "%s", gram_message(q.g));
+        for (int k = 0; k < 2 * M * K; k++)
+            CHECK(h, fabsf(got[k] - want[k]) <= 1e-4F * (1 + fabsf(want[k])),
+                  "%s: gradient %d is %g, expected %g", o.expression, k, (double)got[k],
+                  (double)want[k]);
+        for (int output = GRAM_VALUE; output <= GRAM_NORM_Y_WEIGHT; output++) {
+            gram_tensor *const second = output == GRAM_PARAMETER_DERIVATIVE ? NULL : &q.y;
+            if (output == GRAM_BANDWIDTH_DERIVATIVE)
+                continue;
+            o.output = (gram_kernel_output)output;
+            CHECK(h,
+                  gram_kernel(h->g, &x, second ? &y : NULL, &o, &out) == GRAM_OK &&
+                      gram_kernel(q.g, &q.x, second, &o, &q.out) == GRAM_OK &&
+                      gram_context_synchronize(q.g) == GRAM_OK &&
+                      device_download(got, q.out.data, sizeof got),
+                  "%s", gram_message(q.g));
+            for (int k = 0; k < M * M; k++)
+                CHECK(h, fabsf(got[k] - want[k]) <= 1e-4F * (1 + fabsf(want[k])),
+                      "%s, output %d: [%d] is %g, expected %g", o.expression, output, k,
+                      (double)got[k], (double)want[k]);
+        }
+        CHECK(h, device_upload(q.out.data, q.out_host, sizeof q.out_host), "upload");
+    }
+    problem_close(&q);
+}
+
+/* A product and a reduction go by panels. */
+static void products_and_maxima_of_norms(struct harness *h)
+{
+    const gram_parameter l = {"L", gram_number(0.8)};
+    float want[M * K], got[M * K];
+    struct problem q;
+    gram_tensor x = gram_matrix(q.x_host, M, K, GRAM_F32),
+                y = gram_matrix(q.y_host, M, K, GRAM_F32), out = gram_matrix(want, M, K, GRAM_F32);
+
+    if (!problem_open(h, &q)) {
+        problem_close(&q);
+        return;
+    }
+    for (int i = 0; i < 2 * LENGTH(of_norms); i++) {
+        gram_kernel_options o = expression_of(of_norms[i / 2].text, &l, 1);
+        gram_tensor vector = gram_vector(want, M, GRAM_F32), there = q.to_x;
+        const bool same = i % 2;
+        o.inner = of_norms[i / 2].inner;
+        CHECK(h,
+              gram_kernel_matmul(h->g, &x, same ? NULL : &y, &o, &y, NULL, &out) == GRAM_OK &&
+                  gram_kernel_matmul(q.g, &q.x, same ? NULL : &q.y, &o, &q.y, NULL, &q.to_x) ==
+                      GRAM_OK &&
+                  gram_context_synchronize(q.g) == GRAM_OK &&
+                  device_download(got, q.to_x.data, sizeof got),
+              "%s", gram_message(q.g));
+        for (int k = 0; k < M * K; k++)
+            CHECK(h, fabsf(got[k] - want[k]) <= 1e-4F * (1 + fabsf(want[k])),
+                  "%s: product %d is %g, expected %g", o.expression, k, (double)got[k],
+                  (double)want[k]);
+        there.ndim = 1, there.shape[0] = M, there.stride[0] = 1;
+        CHECK(h,
+              gram_kernel_reduce(h->g, &x, &y, &o, GRAM_REDUCE_MAX, NULL, NULL, &vector, NULL) ==
+                      GRAM_OK &&
+                  gram_kernel_reduce(q.g, &q.x, &q.y, &o, GRAM_REDUCE_MAX, NULL, NULL, &there,
+                                     NULL) == GRAM_OK &&
+                  gram_context_synchronize(q.g) == GRAM_OK &&
+                  device_download(got, there.data, M * sizeof *got),
+              "%s", gram_message(q.g));
+        for (int k = 0; k < M; k++)
+            CHECK(h, fabsf(got[k] - want[k]) <= 1e-5F * (1 + fabsf(want[k])),
+                  "%s: maximum %d is %g, expected %g", o.expression, k, (double)got[k],
+                  (double)want[k]);
+    }
+    problem_close(&q);
+}
+
 /* As many values of parameters alone as a kernel takes, and one more. */
 static void constants(struct harness *h)
 {
@@ -255,6 +366,8 @@ static void inverse_functions(struct harness *h)
 static const struct test_function tests[] = {
     {           "inverse_functions",            inverse_functions},
     {                   "gradients",                    gradients},
+    {                       "norms",                        norms},
+    {"products_and_maxima_of_norms", products_and_maxima_of_norms},
     {                   "constants",                    constants},
     {"one_number_is_not_one_kernel", one_number_is_not_one_kernel},
 };

@@ -59,7 +59,8 @@ static const struct {
     {         "s s",                        "has \"s\" at character 3, expected an operator or the end"},
     {       "s ^ 2",  "has \"^\" at character 3, expected an operator or the end; powers are pow(x, y)"},
     {      "s +* 2",         "has \"*\" at character 4, expected a number, a name, a function or \"(\""},
-    {       "2 * b",                   "has \"b\" at character 5, expected s (there are no parameters)"},
+    {       "2 * b",
+     "has \"b\" at character 5, expected s, dot, norm_x, norm_y (there are no parameters)"             },
     {         "exp",              "ends after character 3, expected \"(\" after the name of a function"},
     {    "log10(s)",
      "has \"log10\" at character 1, expected one of the functions exp exp2 expm1 log "
@@ -87,7 +88,8 @@ static const struct {
     {       "u = s",
      "ends after character 5, expected an operator or the \";\" behind the value of a name"            },
     {      "u = s;",           "ends after character 6, expected a number, a name, a function or \"(\""},
-    {    "u = u; u",                   "has \"u\" at character 5, expected s (there are no parameters)"},
+    {    "u = u; u",
+     "has \"u\" at character 5, expected s, dot, norm_x, norm_y (there are no parameters)"             },
     {        "s; 1",                        "has \";\" at character 2, expected an operator or the end"},
     {       "s & 1",                        "has \"&\" at character 3, expected an operator or the end"},
     {         "s\n",                                                                                 ""},
@@ -154,9 +156,9 @@ static void limits(struct harness *h)
     size_t used = 0;
 
     gives(h, repeated("0", "+s", 40, ""), 80);
-    gives(h, repeated("s", " ", 4095, ""), 2);
-    too_much(h, repeated("s", " ", 4096, ""), GRAM_VALUE, GRAM_INVALID_ARGUMENT,
-             "options.expression is longer than the 4096 bytes that are supported");
+    gives(h, repeated("s", " ", 16383, ""), 2);
+    too_much(h, repeated("s", " ", 16384, ""), GRAM_VALUE, GRAM_INVALID_ARGUMENT,
+             "options.expression is longer than the 16384 bytes that are supported");
     tall = repeated("", "(", 63, "s");
     gives(h, repeated(tall, ")", 63, ""), 2);
     free(tall);
@@ -169,33 +171,35 @@ static void limits(struct harness *h)
              "has \"-\" at character 65, expected no more signs");
     too_much(h, repeated("", "1", 65, "+s"), GRAM_VALUE, GRAM_INVALID_ARGUMENT,
              "expected a number of at most 64 digits");
-    for (int i = 2; i < 90; i++) /* s, and with each a number, a product and a sum */
+    for (int i = 2; i < 180; i++) /* s, and with each a number, a product and a sum */
         used += (size_t)snprintf(text + used, sizeof text - used, "s*%d+", i);
     snprintf(text + used, sizeof text - used, "s");
     too_much(h, repeated(text, "", 0, ""), GRAM_VALUE, GRAM_INVALID_ARGUMENT,
-             "has more than 256 different operations up to character 421, but no more are "
+             "has more than 512 different operations up to character 919, but no more are "
              "supported");
-    /* Values that wait for brackets to close, one more in each. */
+    /* Values that wait for the sum of all of them. */
     used = 0;
-    for (int i = 0; i < 40; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "sin(s*%d)+(", i + 2);
-    used += (size_t)snprintf(text + used, sizeof text - used, "s");
-    for (int i = 0; i < 40; i++)
-        text[used++] = ')';
-    text[used] = '\0';
+    for (int i = 0; i < 70; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "a%d = sin(s*%d); ", i, i + 2);
+    used += (size_t)snprintf(text + used, sizeof text - used, "t = 0");
+    for (int i = 0; i < 70; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "+a%d", i);
+    used += (size_t)snprintf(text + used, sizeof text - used, "; 0");
+    for (int i = 0; i < 70; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "+t*a%d", i);
     too_much(h, repeated(text, "", 0, ""), GRAM_VALUE, GRAM_UNSUPPORTED,
-             "options.expression needs more than 32 intermediate values at once");
+             "options.expression needs more than 64 intermediate values at once");
     used = 0; /* every pow(x, s) has five operations in its derivative */
-    for (int i = 2; i < 6; i++) {
+    for (int i = 2; i < 10; i++) {
         for (int k = 0; k < 60; k++)
             used += (size_t)snprintf(text + used, sizeof text - used, "pow(");
         used += (size_t)snprintf(text + used, sizeof text - used, "%d*s", i);
         for (int k = 0; k < 60; k++)
             used += (size_t)snprintf(text + used, sizeof text - used, ",s)");
-        used += (size_t)snprintf(text + used, sizeof text - used, i < 5 ? "+" : "");
+        used += (size_t)snprintf(text + used, sizeof text - used, i < 9 ? "+" : "");
     }
     too_much(h, repeated(text, "", 0, ""), GRAM_WEIGHT, GRAM_UNSUPPORTED,
-             "the derivative of options.expression needs more than 1024 operations");
+             "the derivative of options.expression needs more than 2048 operations");
 }
 
 static void names(struct harness *h)
@@ -205,24 +209,25 @@ static void names(struct harness *h)
     } bad[] = {
         {                              {"1a", "b"},
          "options.parameters[0].name is \"1a\", expected 1 to 31 letters, digits and _, and no "
-         "digit at the start"                                                                                            },
+         "digit at the start"                                                                                          },
         {                                {"a", ""},
          "options.parameters[1].name is \"\", expected 1 to 31 letters, digits and _, and no "
-         "digit at the start"                                                                                            },
-        {                             {"a b", "b"},   "expected 1 to 31 letters, digits and _, and no digit at the start"},
+         "digit at the start"                                                                                          },
+        {                             {"a b", "b"}, "expected 1 to 31 letters, digits and _, and no digit at the start"},
         {{"abcdefghijklmnopqrstuvwxyz_12345", "b"},
-         "expected 1 to 31 letters, digits and _, and no digit at the start"                                             },
+         "expected 1 to 31 letters, digits and _, and no digit at the start"                                           },
         {                               {"s", "b"},
-         "options.parameters[0].name is \"s\", expected a name that expressions do not define"                           },
+         "options.parameters[0].name is \"s\", expected a name that expressions do not define"                         },
         {                             {"a", "pow"},
-         "options.parameters[1].name is \"pow\", expected a name that expressions do not define"                         },
+         "options.parameters[1].name is \"pow\", expected a name that expressions do not define"                       },
         {                               {"a", "a"},
          "options.parameters[1].name is \"a\", expected a name that differs from that of "
-         "options.parameters[0]"                                                                                         },
+         "options.parameters[0]"                                                                                       },
         {                             {"p1", NULL},
          "options.parameters[1].name is \"p1\", expected a name that differs from that of "
-         "options.parameters[0]"                                                                                         },
-        {                         {"length", NULL}, "has \"lenght\" at character 1, expected s or a parameter: length p1"},
+         "options.parameters[0]"                                                                                       },
+        {                         {"length", NULL},
+         "has \"lenght\" at character 1, expected s, dot, norm_x, norm_y or a parameter: length p1"                    },
     };
 
     for (int i = 0; i < LENGTH(bad); i++) {

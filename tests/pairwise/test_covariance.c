@@ -153,7 +153,7 @@ static void run(struct harness *h, gram_dtype dtype, struct gram_map *map, int n
         floats[n] = 7;
     else
         buffer[n] = 7;
-    gram_cpu_kernels_of(h->g)->map[dtype](n, buffer, map);
+    gram_cpu_kernels_of(h->g)->map[dtype](n, buffer, map, NULL);
     for (int i = 0; i < n; i++)
         values[i] = dtype == GRAM_F32 ? (double)floats[i] : buffer[i];
     CHECK(h, (dtype == GRAM_F32 ? (double)floats[n] : buffer[n]) == 7, "wrote past the end");
