@@ -1,5 +1,8 @@
 /*
- * vjp_problem.c - builds a row of gram_kernel_vjp, runs it, checks every element
+ * vjp_problem.c - builds a row of gram_kernel_vjp or of its product, runs it, checks every element
+ *
+ * The reference of gram_kernel_matmul_vjp is that of gram_kernel_vjp with the cotangent grad v^T,
+ * in double; where y is x its gradient of x is the sum of both.
  *
  * The call gets exactly the scratch that its workspace query names, and one byte less is refused.
  *
@@ -11,18 +14,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    OUTPUTS = 5 /* of x, y, L, r, v */
+};
+
 struct problem {
     const struct vjp_row *row;
     struct test_tensor x, y, grad, bandwidth; /* bandwidth: of the options, per item */
-    struct test_tensor out[4];                /* of x, y, L, r */
-    struct test_copy x_there, y_there, grad_there, bandwidth_there, out_there[4];
+    struct test_tensor v, cotangent;          /* of a product; cotangent: grad v^T in double */
+    struct test_tensor out[OUTPUTS];
+    struct test_copy x_there, y_there, grad_there, v_there, bandwidth_there, out_there[OUTPUTS];
     gram_kernel_options options;
     struct reference_vjp in;
     struct reference_batch batch;
 };
 
 static const char *const out_names[] = {"grads.x", "grads.y", "grads.bandwidth",
-                                        "grads.regularization"};
+                                        "grads.regularization", "grads.v"};
 
 gram_kernel_options vjp_options(gram_inner inner, gram_function function)
 {
@@ -59,11 +67,14 @@ static void create_outputs(struct harness *h, struct problem *q)
     const struct vjp_row *row = q->row;
     int64_t batch = q->batch.ndim ? q->batch.shape[0] : 0, n = row->same ? row->m : row->n;
     const int64_t x[3] = {batch, row->m, row->k}, y[3] = {batch, n, row->k};
+    const int64_t v[3] = {batch, n, row->r};
 
     create(h, &q->out[0], row, row->out_layout, x);
     create(h, &q->out[1], row, row->out_layout, y);
     for (int i = 2; i < 4; i++)
         test_tensor_create(h, &q->out[i], row->dtype, ROW_MAJOR, q->batch.ndim, q->batch.shape);
+    if (row->r)
+        create(h, &q->out[4], row, row->out_layout, v);
 }
 
 static void create_bandwidth(struct harness *h, struct problem *q)
@@ -75,6 +86,28 @@ static void create_bandwidth(struct harness *h, struct problem *q)
     q->options.bandwidth = gram_values(&q->bandwidth.t);
 }
 
+/* grad v^T of all items. */
+static void create_cotangent(struct harness *h, struct problem *q)
+{
+    const struct vjp_row *row = q->row;
+    const int64_t m = row->m, n = row->same ? row->m : row->n, r = row->r;
+    int64_t shape[3], at = 0;
+
+    shape[0] = q->batch.ndim ? q->batch.shape[0] : 1, shape[1] = m, shape[2] = n;
+    test_tensor_create(h, &q->cotangent, GRAM_F64, ROW_MAJOR, 2 + q->batch.ndim,
+                       shape + !q->batch.ndim);
+    for (int64_t item = 0; item < q->batch.count; item++)
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < n; j++) {
+                double sum = 0;
+                for (int64_t c = 0; c < r; c++)
+                    sum += reference_element(&q->grad.t, &q->batch, item, 2, (int64_t[]){i, c}) *
+                           reference_element(&q->v.t, &q->batch, item, 2, (int64_t[]){j, c});
+                test_put(&q->cotangent.t, at++, sum);
+            }
+    q->in.grad = &q->cotangent.t;
+}
+
 static void setup(struct harness *h, const struct vjp_row *row, struct problem *q)
 {
     int64_t n = row->same ? row->m : row->n;
@@ -84,12 +117,21 @@ static void setup(struct harness *h, const struct vjp_row *row, struct problem *
     q->options.row_offset = row->row_offset, q->options.column_offset = row->column_offset;
     create(h, &q->x, row, row->x_layout, (int64_t[]){row->x_batch, row->m, row->k});
     create(h, &q->y, row, row->y_layout, (int64_t[]){row->y_batch, row->n, row->k});
-    create(h, &q->grad, row, row->grad_layout, (int64_t[]){row->grad_batch, row->m, n});
+    create(h, &q->grad, row, row->grad_layout,
+           (int64_t[]){row->grad_batch, row->m, row->r ? row->r : n});
     fill(h, &q->x, row->data, 0);
     fill(h, &q->y, row->data, 0.5);
     fill(h, &q->grad, VJP_APART, 0);
     q->in = (struct reference_vjp){&q->x.t, row->same ? &q->x.t : &q->y.t, &q->grad.t, &q->options};
-    q->batch = reference_join(2, (const gram_tensor *[]){q->in.x, q->in.y}, (const int[]){2, 2});
+    if (row->r) {
+        create(h, &q->v, row, row->v_layout, (int64_t[]){row->v_batch, n, row->r});
+        fill(h, &q->v, VJP_APART, 0.5);
+    }
+    q->batch = reference_join(row->r ? 4 : 2,
+                              (const gram_tensor *[]){q->in.x, q->in.y, &q->grad.t, &q->v.t},
+                              (const int[]){2, 2, 2, 2});
+    if (row->r)
+        create_cotangent(h, q);
     if (row->per_item)
         create_bandwidth(h, q);
     create_outputs(h, q);
@@ -100,10 +142,31 @@ static void finish(struct harness *h, struct problem *q)
     test_tensor_destroy(h, &q->x, "x");
     test_tensor_destroy(h, &q->y, "y");
     test_tensor_destroy(h, &q->grad, "grad");
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < (q->row->r ? OUTPUTS : 4); i++)
         test_tensor_destroy(h, &q->out[i], out_names[i]);
+    if (q->row->r) {
+        test_tensor_destroy(h, &q->v, "v");
+        test_tensor_destroy(h, &q->cotangent, "the cotangent");
+    }
     if (q->row->per_item)
         test_tensor_destroy(h, &q->bandwidth, "options.bandwidth");
+}
+
+static gram_status call_product(struct harness *h, struct problem *q, gram_kernel_options *options,
+                                gram_workspace *need)
+{
+    const bool same = q->row->same;
+    const gram_tensor *x = &q->x_there.t, *y = same ? NULL : &q->y_there.t;
+    gram_kernel_matmul_grads grads = GRAM_KERNEL_MATMUL_GRADS_INIT;
+    gram_tensor **const wanted[] = {&grads.x, &grads.y, &grads.bandwidth, &grads.regularization,
+                                    &grads.v};
+
+    for (int i = q->row->only_scalars ? 2 : 0; i < OUTPUTS; i++)
+        *wanted[i] = same && i == 1 ? NULL : &q->out_there[i].t;
+    return need ? gram_kernel_matmul_vjp_workspace(h->g, x, y, options, &q->v_there.t,
+                                                   &q->grad_there.t, &grads, need)
+                : gram_kernel_matmul_vjp(h->g, x, y, options, &q->v_there.t, &q->grad_there.t,
+                                         &grads);
 }
 
 static gram_status call(struct harness *h, void *problem, gram_workspace *need)
@@ -119,6 +182,8 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
         *wanted[i] = &q->out_there[i].t;
     if (q->row->per_item)
         options.bandwidth = gram_values(&q->bandwidth_there.t);
+    if (q->row->r)
+        return call_product(h, q, &options, need);
     return need ? gram_kernel_vjp_workspace(h->g, x, y, &options, grad, &grads, need)
                 : gram_kernel_vjp(h->g, x, y, &options, grad, &grads);
 }
@@ -126,15 +191,16 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
 /* The call where the context's device is, in memory of that device. */
 static bool run(struct harness *h, struct problem *q)
 {
-    struct test_pair pairs[8] = {
+    struct test_pair pairs[5 + OUTPUTS] = {
         {                                  &q->x,         &q->x_there},
         {                                  &q->y,         &q->y_there},
         {                               &q->grad,      &q->grad_there},
         {q->row->per_item ? &q->bandwidth : NULL, &q->bandwidth_there},
+        {           q->row->r > 0 ? &q->v : NULL,         &q->v_there},
     };
 
-    for (int i = 0; i < 4; i++)
-        pairs[i + 4] = (struct test_pair){&q->out[i], &q->out_there[i]};
+    for (int i = 0; i < (q->row->r ? OUTPUTS : 4); i++)
+        pairs[i + 5] = (struct test_pair){&q->out[i], &q->out_there[i]};
     return test_call_there(h, pairs, LENGTH(pairs), call, q);
 }
 
@@ -143,31 +209,42 @@ static void compare(struct harness *h, const struct problem *q, int which, int64
                     const double want_magnitude_scale[3])
 {
     double got = test_at(&q->out[which].t, i), want = want_magnitude_scale[0];
-    double bound = (double)(q->row->k + 300) * test_eps(q->row->dtype) *
+    double bound = (double)(q->row->k + q->row->r + 300) * test_eps(q->row->dtype) *
                    (want_magnitude_scale[1] + want_magnitude_scale[2]);
 
     CHECK(h, fabs(got - want) <= bound, "element %lld of %s is %.9g, expected %.9g +- %.2g",
           (long long)i, out_names[which], got, want, bound);
 }
 
+/* How many terms of size 1 an element of the cotangent is. */
+static double columns_of(const struct problem *q)
+{
+    return (double)(q->row->r ? q->row->r : 1);
+}
+
 static void check_points(struct harness *h, const struct problem *q, bool of_y)
 {
     const gram_tensor *t = of_y ? q->in.y : q->in.x, *other = of_y ? q->in.x : q->in.y;
     int64_t rows = t->shape[t->ndim - 2], k = t->shape[t->ndim - 1], at = 0;
-    double scale = (double)other->shape[other->ndim - 2];
+    double scale = (double)other->shape[other->ndim - 2] * columns_of(q);
 
     for (int64_t item = 0; item < q->batch.count; item++)
         for (int64_t i = 0; i < rows; i++)
             for (int64_t j = 0; j < k; j++) {
-                double magnitude, want = reference_vjp_points(
-                                      &q->in, &q->batch, (int64_t[]){item, i, j}, of_y, &magnitude);
+                const int64_t place[3] = {item, i, j};
+                double magnitude = 0, more = 0,
+                       want = reference_vjp_points(&q->in, &q->batch, place, of_y, &magnitude);
+                if (q->row->r && q->row->same)
+                    want += reference_vjp_points(&q->in, &q->batch, place, true, &more);
+                magnitude += more;
                 compare(h, q, of_y, at++, (double[]){want, magnitude, scale});
             }
 }
 
 static void check_scalars(struct harness *h, const struct problem *q)
 {
-    double scale = (double)(q->in.x->shape[q->in.x->ndim - 2] * q->in.y->shape[q->in.y->ndim - 2]);
+    double scale = (double)(q->in.x->shape[q->in.x->ndim - 2] * q->in.y->shape[q->in.y->ndim - 2]) *
+                   columns_of(q);
 
     for (int64_t item = 0; item < q->batch.count; item++)
         for (int i = 2; i < 4; i++) {
@@ -175,6 +252,26 @@ static void check_scalars(struct harness *h, const struct problem *q)
                 want = reference_vjp_scalar(&q->in, &q->batch, item, i == 3, &magnitude);
             compare(h, q, i, item, (double[]){want, magnitude, scale});
         }
+}
+
+/* grads.v: the transposed matrix times grad. */
+static void check_v(struct harness *h, const struct problem *q)
+{
+    const int64_t m = q->row->m, n = q->row->same ? m : q->row->n, r = q->row->r;
+    int64_t at = 0;
+
+    for (int64_t item = 0; item < q->batch.count; item++)
+        for (int64_t j = 0; j < n; j++)
+            for (int64_t c = 0; c < r; c++) {
+                double want = 0, magnitude = 0;
+                for (int64_t i = 0; i < m; i++) {
+                    double k = reference_kernel(q->in.x, q->in.y, &q->options, &q->batch,
+                                                (int64_t[]){item, i, j});
+                    k *= reference_element(&q->grad.t, &q->batch, item, 2, (int64_t[]){i, c});
+                    want += k, magnitude += fabs(k);
+                }
+                compare(h, q, 4, at++, (double[]){want, magnitude, (double)m});
+            }
 }
 
 /* ---- Central differences ------------------------------------------------------------------- */
@@ -191,7 +288,7 @@ static double objective(struct harness *h, struct problem *q, double *place, dou
                      gram_message(h->g)))
         sum = NAN;
     for (int64_t i = 0; k && i < m * n; i++)
-        sum += k[i] * test_at(&q->grad.t, i);
+        sum += k[i] * test_at(q->in.grad, i);
     *place = kept;
     free(k);
     return sum;
@@ -229,7 +326,10 @@ void vjp_row_check(struct harness *h, const struct vjp_row *row, bool difference
     setup(h, row, &q);
     if (run(h, &q)) {
         for (int of_y = 0; of_y < 2 && !row->only_scalars; of_y++)
-            check_points(h, &q, of_y);
+            if (!(of_y && row->r && row->same)) /* the first has both */
+                check_points(h, &q, of_y);
+        if (row->r)
+            check_v(h, &q);
         check_scalars(h, &q);
         if (differences && h->device.type == GRAM_CPU) /* they move numbers in place */
             check_differences(h, &q);
@@ -239,8 +339,8 @@ void vjp_row_check(struct harness *h, const struct vjp_row *row, bool difference
 
 void vjp_row_label(const struct vjp_row *row, char *text, size_t size)
 {
-    snprintf(text, size, "%lldx%lldx%lld %s inner=%d function=%d p=%g outer=%.3g: %s",
-             (long long)row->m, (long long)row->n, (long long)row->k,
+    snprintf(text, size, "%lldx%lldx%lld r=%lld %s inner=%d function=%d p=%g outer=%.3g: %s",
+             (long long)row->m, (long long)row->n, (long long)row->k, (long long)row->r,
              row->dtype == GRAM_F64 ? "f64" : "f32", (int)row->inner, (int)row->function, row->p,
              row->outer, row->why);
 }

@@ -1,5 +1,5 @@
 /*
- * vjp_problem.h - rows of gram_kernel_vjp and how they are checked
+ * vjp_problem.h - rows of gram_kernel_vjp and gram_kernel_matmul_vjp, and how they are checked
  *
  * SPDX-License-Identifier: MIT
  */
@@ -15,9 +15,10 @@ enum vjp_data {
 
 struct vjp_row {
     int64_t m, n, k;
-    int64_t x_batch, y_batch, grad_batch; /* 0: none */
+    int64_t r; /* columns of the product whose gradient is wanted; 0: gram_kernel_vjp */
+    int64_t x_batch, y_batch, grad_batch, v_batch; /* 0: none */
     gram_dtype dtype;
-    enum layout x_layout, y_layout, grad_layout, out_layout;
+    enum layout x_layout, y_layout, grad_layout, out_layout, v_layout;
     enum vjp_data data;
     bool same;         /* y is NULL */
     bool only_scalars; /* the gradients of x and y are not wanted */

@@ -446,6 +446,66 @@ GRAM_API gram_status gram_kernel_vjp_workspace(
     gram_context *g, const gram_tensor *x, const gram_tensor *y, const gram_kernel_options *options,
     const gram_tensor *grad, const gram_kernel_grads *grads, gram_workspace *need);
 
+/* The outputs of gram_kernel_matmul_vjp.  A gradient whose pointer is NULL is not computed. */
+typedef struct gram_kernel_matmul_grads {
+    size_t size;
+    gram_tensor *x;              /* m by k */
+    gram_tensor *y;              /* n by k; NULL if y is */
+    gram_tensor *v;              /* n by r */
+    gram_tensor *bandwidth;      /* has the shape of the batch */
+    gram_tensor *regularization; /* has the shape of the batch */
+    gram_tensor *lengths;        /* [batch..., k]; read only where kernel.lengths is given */
+} gram_kernel_matmul_grads;
+
+/* clang-format off */
+#define GRAM_KERNEL_MATMUL_GRADS_INIT GRAM_SIZED_(gram_kernel_matmul_grads)
+/* clang-format on */
+
+/*
+ * Vector-Jacobian products of gram_kernel_matmul, out = K v.  With the cotangent grad, which is m
+ * by r as out is, and G = grad v^T,
+ *   grads.x[i, k] = sum_j G[i, j] dK[i, j] / dx[i, k], likewise for y,
+ *   grads.v[j, c] = sum_i K[i, j] grad[i, c],
+ *   grads.bandwidth = sum_ij G[i, j] dK[i, j] / dL,
+ *   grads.regularization = sum_ij G[i, j] [row_offset + i == column_offset + j],
+ *   grads.lengths[k] = sum_ij G[i, j] dK[i, j] / dl[k].
+ * These are the gradients of gram_kernel_vjp with the cotangent G, which is not stored, nor is K.
+ * If y is NULL, grads.x is the whole gradient of x, the sum of both arguments, and grads.y must be
+ * NULL.  kernel.output must be GRAM_VALUE.  Any other derivative of K that gram_kernel offers gives
+ * a gradient by a product: with D = dK / dt it is the sum of grad times gram_kernel_matmul's D v.
+ *
+ * x is m by k, y is n by k, v is n by r, all of one dtype, f32 or f64, with any strides.  Batches
+ * of x, y, v, grad and the hyperparameters broadcast, and the gradients have the shape of the
+ * batch.  Outputs must not overlap inputs or each other.  Ties, points that coincide, p = INFINITY
+ * and refusals are as for gram_kernel_vjp: nothing is NaN there.  The result does not depend on the
+ * number of threads.  Like gram_kernel_matmul the call can be cancelled on the CPU.
+ *
+ * Scratch never grows with m n.  On the CPU, for 0 < p < INFINITY as a number and for inner
+ * products, tiles of weights stay in the first-level cache; each thread holds blocks of points of x
+ * and of y and their rows of v and grad, and there are sums of the size of the largest of grads.x
+ * and grads.y in double, eight times where that has few rows.  grads.bandwidth needs a product of
+ * the size of grad.  The cosine, p = INFINITY, p as a tensor, and CUDA go by blocks of G and of the
+ * weights: on the CPU 1024 by 1024, on CUDA at most 4096 by 4096.
+ *
+ * Error, with the weights w of gram_kernel and tiles in the cache:
+ *   (r + 300) eps sum_j |w[i, j]| sum_c |grad[i, c] v[j, c]| |x[i, k] - y[j, k]|^(p - 1),
+ * or with |y[j, k]| in the place of the power for inner products, plus what the error of w adds.
+ * Differences are taken as such, so points far from the origin keep their digits.  The weights of
+ * GRAM_LAPLACE with p = 2 grow without bound as points approach each other, and their errors with
+ * them; the products w (x - y) stay bounded.
+ */
+GRAM_API gram_status gram_kernel_matmul_vjp(gram_context *g, const gram_tensor *x,
+                                            const gram_tensor *y, const gram_kernel_options *kernel,
+                                            const gram_tensor *v, const gram_tensor *grad,
+                                            const gram_kernel_matmul_grads *grads);
+
+GRAM_API gram_status gram_kernel_matmul_vjp_workspace(gram_context *g, const gram_tensor *x,
+                                                      const gram_tensor *y,
+                                                      const gram_kernel_options *kernel,
+                                                      const gram_tensor *v, const gram_tensor *grad,
+                                                      const gram_kernel_matmul_grads *grads,
+                                                      gram_workspace *need);
+
 /* ---- Gradients of kernel machines --------------------------------------------------------- */
 
 /*

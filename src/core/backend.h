@@ -297,6 +297,12 @@ struct gram_kernel_vjp_op {
     bool want_x, want_y, want_bandwidth, want_regularization;
     struct gram_view lengths; /* the front's alone */
     bool want_lengths;
+    /* Of gram_kernel_matmul_vjp: grad is m by r, and the cotangent of the kernel is grad v^T. */
+    bool of_product;
+    bool whole; /* y is x, whose gradient is the sum of both, in x */
+    struct gram_view v, to_v;
+    bool want_v;                         /* the front's alone */
+    const struct gram_expression *value; /* the front's alone: of to_v; NULL: no expression */
 };
 
 struct gram_cdist_grad_op {

@@ -125,6 +125,7 @@ enum gram_grad_power {
     GRAM_GRAD_SQRT,   /* p = 3/2 */
     GRAM_GRAD_SQUARE, /* p = 3 */
     GRAM_GRAD_CUBE,   /* p = 4 */
+    GRAM_GRAD_LINEAR, /* p = 2 */
     GRAM_GRAD_ANY,    /* 0 < p < 5 */
     GRAM_GRAD_WIDE,   /* p > 0: where gram_power_is_wide(p - 1) */
     GRAM_GRAD_COUNT,
@@ -159,6 +160,16 @@ struct gram_grad_kernels {
     gram_grad_power_kernel *few[GRAM_GRAD_COUNT][GRAM_GRAD_SUMS];
     gram_grad_sum_kernel *sum[GRAM_GRAD_SUMS];
 };
+
+/* out[i*width + w] = k[i*ldk + w] times the sum over c < depth of left[i*depth + c]
+ * right[c*width + w], for i < rows and w < width, that of gram_grad_kernels; all but left are
+ * aligned to 64 bytes, and ldk is whole vectors. */
+struct gram_cotangent_tile {
+    int64_t rows, depth, ldk;
+    const void *k, *left, *right;
+    void *out;
+};
+typedef void gram_cotangent_kernel(const struct gram_cotangent_tile *t);
 
 /* A matrix times a few vectors, which lie side by side in strips of GEMM_SKINNY_BYTES: 16 vectors
  * of f32, or 8 of f64.  A row of v, and of out, is one strip or two.  BLAS would spend more on
@@ -228,6 +239,7 @@ struct gram_cpu_kernels {
     gram_nearest_scan *nearest_scan[GRAM_F64 + 1];
     const struct gram_product_kernels *product[GRAM_F64 + 1];
     const struct gram_grad_kernels *cdist_grad[GRAM_F64 + 1];
+    gram_cotangent_kernel *cotangent[GRAM_F64 + 1];
     gram_stream_rows *stream_rows;
     const struct gram_solve_kernels *solve[GRAM_F64 + 1];
     gram_kron_solve_kernel *kron_solve[GRAM_F64 + 1];

@@ -16,6 +16,8 @@ gram_status gram_pair_join(gram_context *g, const struct gram_pair *pair, struct
         TRY(gram_batch_join(g, batch, "y", pair->y, 2));
     if (pair->v)
         TRY(gram_batch_join(g, batch, "v", pair->v, 2));
+    if (pair->grad)
+        TRY(gram_batch_join(g, batch, "grad", pair->grad, 2));
     return GRAM_OK;
 }
 

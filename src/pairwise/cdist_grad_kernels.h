@@ -52,6 +52,11 @@
 #define STATE           NO_STATE
 #include "cdist_grad_tile.h"
 
+#define POWER           linear
+#define SIGNED_POWER(d) (d)
+#define STATE           NO_STATE
+#include "cdist_grad_tile.h"
+
 #define POWER           any
 #define SIGNED_POWER(d) v_signed_power(d)
 #define STATE           POWER_STATE
@@ -75,6 +80,10 @@
 #define SIGNED_POWER(d) v_signed_wide_power(d)
 #define STATE           WIDE_POWER_STATE
 #include "cdist_grad_tile.h"
+
+/* ---- Weights times a cotangent of few factors ------------------------------------------------ */
+
+#include "kernel_matmul_vjp_tile.h"
 
 /* ---- Products with the coefficients, once a number of outputs ------------------------------- */
 
@@ -114,6 +123,7 @@ static const struct gram_grad_kernels CAT(CAT(cdist_grad, DTYPE), ISA) = {
         [GRAM_GRAD_SQRT]   = GRAD_OF(sqrt),
         [GRAM_GRAD_SQUARE] = GRAD_OF(square),
         [GRAM_GRAD_CUBE]   = GRAD_OF(cube),
+        [GRAM_GRAD_LINEAR] = GRAD_OF(linear),
         [GRAM_GRAD_ANY]    = GRAD_OF(any),
         [GRAM_GRAD_WIDE]   = GRAD_OF(wide),
     },
@@ -122,6 +132,7 @@ static const struct gram_grad_kernels CAT(CAT(cdist_grad, DTYPE), ISA) = {
         [GRAM_GRAD_SQRT]   = WEIGHTS_OF(sqrt),
         [GRAM_GRAD_SQUARE] = WEIGHTS_OF(square),
         [GRAM_GRAD_CUBE]   = WEIGHTS_OF(cube),
+        [GRAM_GRAD_LINEAR] = WEIGHTS_OF(linear),
         [GRAM_GRAD_ANY]    = WEIGHTS_OF(any),
         [GRAM_GRAD_WIDE]   = WEIGHTS_OF(wide),
     },

@@ -116,7 +116,9 @@ void cpu_cdist_plan_alone(const gram_context *g, const struct gram_cdist_op *op,
 void cpu_cdist_take(struct cdist_plan *plan, struct gram_layout *layout);
 void cpu_cdist_item(const struct cdist_plan *plan, int64_t item, struct cdist_item *out);
 
-/* cpu_cdist_grad.c: cpu_cdist_grad as a part of other operations, in a piece of their scratch; with
+/* cpu_cdist_grad.c: the power of a tile of gradients for 0 < p < INFINITY. */
+enum gram_grad_power cpu_cdist_grad_power(double p);
+/* cpu_cdist_grad as a part of other operations, in a piece of their scratch; with
  * add the gradients are added to what out holds. */
 gram_status cpu_cdist_grad_in(gram_context *g, const struct gram_cdist_grad_op *op, bool add,
                               void *memory, size_t bytes);

@@ -448,10 +448,11 @@ static struct grad_plan make_plan(const gram_context *g, const struct gram_cdist
     return plan;
 }
 
-static enum gram_grad_power kind_of(double p)
+enum gram_grad_power cpu_cdist_grad_power(double p)
 {
     return p == 1                      ? GRAM_GRAD_SIGN
            : p == 1.5                  ? GRAM_GRAD_SQRT
+           : p == 2                    ? GRAM_GRAD_LINEAR
            : p == 3                    ? GRAM_GRAD_SQUARE
            : p == 4                    ? GRAM_GRAD_CUBE
            : gram_power_is_wide(p - 1) ? GRAM_GRAD_WIDE
@@ -475,7 +476,7 @@ static struct grad_task task_at(const struct grad_plan *plan, int64_t index, int
         .c = piece_of(&op->c, &op->batch, item, (struct grad_range){o0, 0, OUTPUTS, k}),
         .d = piece_of(&op->d, &op->batch, item, (struct grad_range){n0, m0, features, points}),
         .out = piece_of(&op->out, &op->batch, item, (struct grad_range){n0, m0, features, points}),
-        .kind = kind_of(p),
+        .kind = cpu_cdist_grad_power(p),
         .one = op->c.rows == 1,
         .power = &plan->power,
     };

@@ -19,6 +19,9 @@
  * w[i, j] = grad[i, j] / (|x[i]| |y[j]|) and r[i] = sum_j grad[i, j] k[i, j]; that of y has the
  * sums over rows.  Where a norm is 0 the kernel is 0 and so is the gradient.
  *
+ * Of a product with the kernel (gram_kernel_matmul_vjp) a block of grad v^T takes the place of
+ * grad.
+ *
  * SPDX-License-Identifier: MIT
  */
 #include "core/threads.h"
@@ -70,12 +73,14 @@ struct vjp_job {
     const struct gram_kernel_vjp_op *op;
     struct gram_cdist_op kernel; /* of the item */
     struct gram_view grad, to_x, to_y;
+    struct gram_view product_grad,
+        v; /* of_product: grad is the block of their product in scratch */
     const struct vjp_rows *each;
     size_t element;
     int64_t block_rows, block_cols;
     /* Scratch: the block's elements; a sum and, for the cosine, more doubles for each row and
      * column; what the parts take themselves. */
-    char *elements, *inner;
+    char *elements, *cotangent, *inner;
     double *sums;
     size_t inner_bytes;
     struct vjp_block block;
@@ -95,6 +100,8 @@ static char *view_row(const struct vjp_job *job, const struct gram_view *v, int6
 /* grad at the block's row and first column. */
 static const void *grad_row(const struct vjp_job *job, int64_t row)
 {
+    if (job->op->of_product)
+        return view_row(job, &job->grad, row);
     return view_row(job, &job->grad, job->block.i + row) +
            job->block.j * job->grad.col_stride * (int64_t)job->element;
 }
@@ -118,6 +125,11 @@ static bool next_block(struct vjp_job *job)
     b->rows = m - b->i < job->block_rows ? m - b->i : job->block_rows;
     b->cols = n - b->j < job->block_cols ? n - b->j : job->block_cols;
     return true;
+}
+
+static struct gram_cdist_op cotangent_of(const struct vjp_job *job, const struct vjp_block *b)
+{
+    return gram_vjp_cotangent(&job->kernel.batch, &job->product_grad, &job->v, b, job->cotangent);
 }
 
 static const void *numbers_of(gram_dtype dtype)
@@ -149,7 +161,7 @@ static gram_status measure_block(struct vjp_job *job, const struct vjp_block *b)
     const gram_kernel_output outputs[] = {GRAM_VALUE, GRAM_WEIGHT, GRAM_BANDWIDTH_DERIVATIVE};
     bool cosine = op->kernel.function == GRAM_COSINE, gradients = op->want_x || op->want_y;
     const bool used[] = {cosine && gradients, !cosine && gradients, op->want_bandwidth};
-    const bool wanted[] = {op->want_y, op->want_x};
+    const bool wanted[] = {op->want_y || op->whole, op->want_x};
     size_t bytes;
 
     for (int i = 0; i < 3; i++) {
@@ -157,6 +169,11 @@ static gram_status measure_block(struct vjp_job *job, const struct vjp_block *b)
         if (!used[i])
             continue;
         TRY(gram_measure(job->g, &bytes, cpu_cdist(job->g, &kernel)));
+        job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
+    }
+    if (op->of_product) {
+        const struct gram_cdist_op cotangent = cotangent_of(job, b);
+        TRY(gram_measure(job->g, &bytes, cpu_cdist(job->g, &cotangent)));
         job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
     }
     for (int of_x = 0; of_x < 2; of_x++) {
@@ -192,7 +209,11 @@ static void set_item(struct vjp_job *job, int64_t item)
     job->kernel = gram_cdist_alone(&job->op->kernel, item);
     job->grad = gram_view_alone(&job->op->grad, batch, item);
     job->to_x = gram_view_alone(&job->op->x, batch, item);
-    job->to_y = gram_view_alone(&job->op->y, batch, item);
+    job->to_y = gram_view_alone(job->op->whole ? &job->op->x : &job->op->y, batch, item);
+    if (job->op->of_product) {
+        job->product_grad = job->grad;
+        job->v = gram_view_alone(&job->op->v, batch, item);
+    }
     job->block = (struct vjp_block){0};
 }
 
@@ -220,16 +241,24 @@ static gram_status open_job(gram_context *g, const struct gram_kernel_vjp_op *op
     }
     doubles = job->block_rows + (k->function == GRAM_COSINE ? cosine_doubles(k) : 0);
     gram_take(&layout, &job->elements, (size_t)(job->block_rows * job->block_cols) * job->element);
+    if (op->of_product)
+        gram_take(&layout, &job->cotangent,
+                  (size_t)(job->block_rows * job->block_cols) * job->element);
     gram_take(&layout, &job->sums, (size_t)doubles * sizeof(double));
     gram_take(&layout, &job->inner, job->inner_bytes);
     return gram_layout_open(g, &layout);
 }
 
-/* The block's kernel (of the given output) into scratch. */
+/* The block's kernel (of the given output), and the cotangent of a product, into scratch. */
 static gram_status find_kernel(struct vjp_job *job, gram_kernel_output output)
 {
     struct gram_cdist_op op = gram_vjp_kernel(&job->kernel, &job->block, output, job->elements);
 
+    if (job->op->of_product) {
+        const struct gram_cdist_op cotangent = cotangent_of(job, &job->block);
+        TRY(cpu_cdist_in(job->g, &cotangent, job->inner, job->inner_bytes));
+        job->grad = cotangent.out;
+    }
     return cpu_cdist_in(job->g, &op, job->inner, job->inner_bytes);
 }
 

@@ -18,6 +18,9 @@
  * The first part is that of an inner product with weights grad / (|x| |y|); the second takes from
  * each row x its sum of grad k over the other side, divided by |x|^2.
  *
+ * Of a product with the kernel (gram_kernel_matmul_vjp) a block of grad v^T takes the place of
+ * grad.
+ *
  * SPDX-License-Identifier: MIT
  */
 #include "cuda/arena.h"
@@ -48,11 +51,12 @@ struct vjp_job {
     const struct gram_kernel_vjp_op *op;
     struct gram_cdist_op kernel;
     struct gram_view grad, to_x, to_y;
+    struct gram_view v; /* of a product, whose cotangent has the factors grad and v */
     size_t element;
     int64_t block_rows, block_cols;
     /* Scratch: the elements of each item's block, the numbers 1, -1, 0, doubles for each item (one
      * for each row of x, for the cosine three and two for each row of y), what the parts take. */
-    char *elements, *constants, *inner;
+    char *elements, *cotangent, *constants, *inner;
     double *sums;
     size_t inner_bytes;
     int64_t doubles; /* of an item */
@@ -104,7 +108,7 @@ static struct gram_cdist_grad_op norm_gradient_of(const struct vjp_job *job, boo
 /* Finds the scratch that the gradients of the job's block take, with that of others before. */
 static gram_status measure_gradients(struct vjp_job *job)
 {
-    const bool wanted[] = {job->op->want_y, job->op->want_x};
+    const bool wanted[] = {job->op->want_y || job->op->whole, job->op->want_x};
     size_t bytes;
 
     for (int of_x = 0; of_x < 2; of_x++) {
@@ -138,9 +142,9 @@ static int64_t doubles_of(const struct gram_cdist_op *kernel)
 static struct gram_rounds rounds_of(const struct gram_kernel_vjp_op *op)
 {
     const struct gram_cdist_op *k = &op->kernel;
-    const int64_t item =
-        block_of(k->x.rows) * block_of(k->y.rows) * (int64_t)gram_dtype_size(k->x.dtype) +
-        doubles_of(k) * (int64_t)sizeof(double);
+    const int64_t item = (op->of_product ? 2 : 1) * block_of(k->x.rows) * block_of(k->y.rows) *
+                             (int64_t)gram_dtype_size(k->x.dtype) +
+                         doubles_of(k) * (int64_t)sizeof(double);
 
     return gram_rounds_of(&k->batch, gram_most(1, ROUND_BYTES / gram_most(1, item)));
 }
@@ -163,6 +167,9 @@ static gram_status lay_out(struct vjp_job *job)
     job->block = (struct vjp_block){0};
     gram_take(&layout, &job->elements,
               items * (size_t)(job->block_rows * job->block_cols) * job->element);
+    if (job->op->of_product)
+        gram_take(&layout, &job->cotangent,
+                  items * (size_t)(job->block_rows * job->block_cols) * job->element);
     gram_take(&layout, &job->constants, VJP_NUMBERS * job->element);
     gram_take(&layout, &job->sums, gram_round64(items * (size_t)job->doubles * sizeof(double)));
     gram_take(&layout, &job->inner, job->inner_bytes);
@@ -179,33 +186,45 @@ static gram_status open_round(gram_context *g, const struct gram_kernel_vjp_op *
                             .kernel = gram_cdist_round(&op->kernel, round, first),
                             .grad = gram_view_alone(&op->grad, batch, first),
                             .to_x = gram_view_alone(&op->x, batch, first),
-                            .to_y = gram_view_alone(&op->y, batch, first),
+                            .to_y = gram_view_alone(op->whole ? &op->x : &op->y, batch, first),
                             .element = gram_dtype_size(op->kernel.x.dtype),
                             .block_rows = block_of(op->kernel.x.rows),
                             .block_cols = block_of(op->kernel.y.rows),
                             .doubles = doubles_of(&op->kernel)};
+    if (op->of_product)
+        job->v = gram_view_alone(&op->v, batch, first);
     return lay_out(job);
 }
 
 /* ---- Launches ------------------------------------------------------------------------------- */
 
-/* The block's kernel (of the given output) into scratch. */
+static struct gram_cdist_op cotangent_of(const struct vjp_job *job)
+{
+    return gram_vjp_cotangent(&job->kernel.batch, &job->grad, &job->v, &job->block, job->cotangent);
+}
+
+/* The block's kernel (of the given output), and the cotangent of a product, into scratch. */
 static gram_status queue_kernel(const struct vjp_job *job, gram_kernel_output output)
 {
     const struct gram_cdist_op op =
         gram_vjp_kernel(&job->kernel, &job->block, output, job->elements);
 
+    if (job->op->of_product) {
+        const struct gram_cdist_op cotangent = cotangent_of(job);
+        TRY(cuda_cdist_queue(job->g, &cotangent));
+    }
     return cuda_cdist_queue(job->g, &op);
 }
 
-/* Adds what the block's weights in scratch give to to_x and to_y; a first block sets them. */
+/* Adds what the block's weights in scratch give to to_x and to_y; a first block sets them.  Where
+ * both are one, the first block of rows comes first as one of y. */
 static gram_status queue_gradients(const struct vjp_job *job)
 {
     const struct gram_view *wanted[] = {&job->to_y, &job->to_x};
 
     for (int of_x = 0; of_x < 2; of_x++) {
         const struct gram_cdist_grad_op op = gradient_of(job, of_x);
-        bool add = of_x ? job->block.j > 0 : job->block.i > 0;
+        const bool add = of_x ? job->block.j > 0 || job->op->whole : job->block.i > 0;
         if (wanted[of_x]->data)
             TRY(cuda_cdist_grad_in(job->g, &op, add, job->inner, job->inner_bytes));
     }
@@ -255,6 +274,15 @@ static struct device_view transposed(struct device_view m)
     return m;
 }
 
+/* grad of the block's elements. */
+static struct device_view grad_of(const struct vjp_job *job)
+{
+    const struct gram_view product = cotangent_of(job).out;
+
+    return job->op->of_product ? matrix_at(&product, 0, 0)
+                               : matrix_at(&job->grad, job->block.i, job->block.j);
+}
+
 /* The blocks' elements in scratch. */
 static struct device_view elements_of(const struct vjp_job *job)
 {
@@ -295,7 +323,7 @@ static gram_status queue_weights(const struct vjp_job *job, const double *x_squa
     struct vjp_weigh_params params = {
         .of = rows_of(job, b->cols > 0 ? b->rows : 0, b->cols, FEW),
         .w = elements_of(job),
-        .grad = matrix_at(&job->grad, b->i, b->j),
+        .grad = grad_of(job),
         .x_squares = x_squares ? x_squares + b->i : NULL,
         .y_squares = y_squares ? y_squares + b->j : NULL,
         .step = job->doubles,
@@ -341,7 +369,7 @@ static gram_status find_squares(const struct vjp_job *job, const struct gram_vie
 static gram_status add_sums(const struct vjp_job *job, const struct cosine *c)
 {
     const struct vjp_block *b = &job->block;
-    const struct device_view k = elements_of(job), grad = matrix_at(&job->grad, b->i, b->j);
+    const struct device_view k = elements_of(job), grad = grad_of(job);
 
     TRY(queue_sums(
         job, (struct vjp_sums_params){.u = k, .v = grad, .sums = c->x_sums + b->i, .add = b->j > 0},
@@ -422,12 +450,11 @@ static gram_status bandwidth_gradient(struct vjp_job *job, const struct gram_vie
            next_block(job)) {
         const struct vjp_block *b = &job->block;
         TRY(queue_kernel(job, GRAM_BANDWIDTH_DERIVATIVE));
-        TRY(queue_sums(job,
-                       (struct vjp_sums_params){.u = elements_of(job),
-                                                .v = matrix_at(&job->grad, b->i, b->j),
-                                                .sums = sums + b->i,
-                                                .add = b->j > 0},
-                       b->rows, b->cols));
+        TRY(queue_sums(
+            job,
+            (struct vjp_sums_params){
+                .u = elements_of(job), .v = grad_of(job), .sums = sums + b->i, .add = b->j > 0},
+            b->rows, b->cols));
         rows = job->kernel.x.rows;
     }
     return queue_number(job, out, sums, rows);
@@ -438,10 +465,19 @@ static gram_status regularization_gradient(const struct vjp_job *job, const stru
 {
     const struct vjp_diagonal d = gram_vjp_diagonal(&job->kernel);
     double *sums = job->sums;
-    struct device_view diagonal = matrix_at(&job->grad, d.i, d.j);
+    struct device_view diagonal;
 
     if (d.count == 0)
         return queue_number(job, out, sums, 0);
+    if (job->op->of_product) {
+        TRY(queue_sums(job,
+                       (struct vjp_sums_params){.u = matrix_at(&job->grad, d.i, 0),
+                                                .v = matrix_at(&job->v, d.j, 0),
+                                                .sums = sums},
+                       d.count, job->v.cols));
+        return queue_number(job, out, sums, d.count);
+    }
+    diagonal = matrix_at(&job->grad, d.i, d.j);
     diagonal.col_stride += diagonal.row_stride;
     TRY(queue_sums(job, (struct vjp_sums_params){.v = diagonal, .sums = sums}, 1, d.count));
     return queue_number(job, out, sums, 1);
@@ -475,6 +511,7 @@ static gram_status check_pointers(gram_context *g, const struct gram_kernel_vjp_
         TRY(cuda_cdist_check_expression(g, &kernel));
     }
     TRY(gram_cuda_check_pointer(g, "grad", &op->grad));
+    TRY(gram_cuda_check_pointer(g, "v", &op->v));
     TRY(gram_cuda_check_pointer(g, "grads.x", &op->x));
     TRY(gram_cuda_check_pointer(g, "grads.y", &op->y));
     TRY(gram_cuda_check_pointer(g, "grads.bandwidth", &op->bandwidth));
@@ -495,4 +532,9 @@ gram_status cuda_kernel_vjp(gram_context *g, const struct gram_kernel_vjp_op *op
     status = cuda_run_rounds(g, batch, &rounds, run_round, (void *)op);
     gram_cuda_leave(g->device, entered);
     return status;
+}
+
+gram_status cuda_kernel_matmul_vjp(gram_context *g, const struct gram_kernel_vjp_op *op)
+{
+    return cuda_kernel_vjp(g, op);
 }

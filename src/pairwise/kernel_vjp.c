@@ -1,18 +1,14 @@
 /*
  * kernel_vjp.c - gram_kernel_vjp: checks the arguments, describes the work, hands it to the device
  *
+ * gram_kernel_matmul_vjp (kernel_matmul_vjp.c) is described here too: its cotangent has two
+ * factors.
+ *
  * SPDX-License-Identifier: MIT
  */
+#include "core/blas.h"
 #include "pairwise.h"
 #include <string.h>
-
-/* What the call and its workspace query are given. */
-struct vjp_args {
-    const gram_tensor *x, *y; /* y NULL: x itself */
-    const gram_kernel_options *options;
-    const gram_tensor *grad;
-    const gram_kernel_grads *grads;
-};
 
 /* An output: its name, its tensor (NULL: not wanted), and its place in the operation. */
 struct vjp_output {
@@ -36,11 +32,10 @@ static gram_status check_kernel(gram_context *g, gram_kernel_output output,
     return GRAM_OK;
 }
 
-/* grad has the shape of the kernel matrix; its batch broadcasts to the call's, not beyond. */
-static gram_status view_grad(gram_context *g, const struct vjp_args *args,
-                             struct gram_kernel_vjp_op *op)
+/* The batch of grad broadcasts to that of the kernel, not beyond. */
+static gram_status check_batch(gram_context *g, const struct gram_vjp_args *args,
+                               const struct gram_cdist_op *k)
 {
-    const struct gram_cdist_op *k = &op->kernel;
     struct gram_batch joined = k->batch;
 
     TRY(gram_batch_join(g, &joined, "grad", args->grad, 2));
@@ -50,19 +45,49 @@ static gram_status view_grad(gram_context *g, const struct vjp_args *args,
                          "grad has %lld items, expected a shape that broadcasts to the %lld of the "
                          "kernel",
                          (long long)joined.count, (long long)k->batch.count);
+    return GRAM_OK;
+}
+
+/* v has a row for each of y, and grad one for each of x; columns are those of the product. */
+static gram_status view_product(gram_context *g, const struct gram_vjp_args *args,
+                                struct gram_kernel_vjp_op *op)
+{
+    const struct gram_cdist_op *k = &op->kernel;
+
+    TRY(gram_view_of(g, &k->batch, "v", args->v, 2, GRAM_READ, &op->v));
+    if (op->v.dtype != k->x.dtype)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "v has dtype %s, expected that of x, %s",
+                         gram_dtype_name(op->v.dtype), gram_dtype_name(k->x.dtype));
+    if (op->v.rows != k->y.rows)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "v has %lld rows, expected %lld",
+                         (long long)op->v.rows, (long long)k->y.rows);
+    if (!gram_blas_fits(op->v.cols, 0, 0))
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "v has %lld columns, which is more than BLAS can count",
+                         (long long)op->v.cols);
+    return GRAM_OK;
+}
+
+/* grad has the shape of the kernel matrix, or of its product with v. */
+static gram_status view_grad(gram_context *g, const struct gram_vjp_args *args,
+                             struct gram_kernel_vjp_op *op)
+{
+    const struct gram_cdist_op *k = &op->kernel;
+    const int64_t cols = args->of_product ? op->v.cols : k->y.rows;
+
     TRY(gram_view_of(g, &k->batch, "grad", args->grad, 2, GRAM_READ, &op->grad));
     if (op->grad.dtype != k->x.dtype)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "grad has dtype %s, expected that of x, %s",
                          gram_dtype_name(op->grad.dtype), gram_dtype_name(k->x.dtype));
-    if (op->grad.rows != k->x.rows || op->grad.cols != k->y.rows)
+    if (op->grad.rows != k->x.rows || op->grad.cols != cols)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "grad is %lld by %lld, expected %lld by %lld",
                          (long long)op->grad.rows, (long long)op->grad.cols, (long long)k->x.rows,
-                         (long long)k->y.rows);
+                         (long long)cols);
     return GRAM_OK;
 }
 
 /* Refuses an output that overlaps an input, a hyperparameter's tensor included. */
-static gram_status check_inputs_apart(gram_context *g, const struct vjp_args *args,
+static gram_status check_inputs_apart(gram_context *g, const struct gram_vjp_args *args,
                                       const struct vjp_output *out)
 {
     const gram_kernel_options *o = args->options;
@@ -73,6 +98,7 @@ static gram_status check_inputs_apart(gram_context *g, const struct vjp_args *ar
         {                     "x",                  args->x},
         {                     "y",                  args->y},
         {                  "grad",               args->grad},
+        {                     "v",                  args->v},
         {             "options.p",              o->p.tensor},
         {   "options.outer_power",    o->outer_power.tensor},
         {     "options.bandwidth",      o->bandwidth.tensor},
@@ -95,7 +121,7 @@ static gram_status check_inputs_apart(gram_context *g, const struct vjp_args *ar
     return GRAM_OK;
 }
 
-static gram_status view_output(gram_context *g, const struct vjp_args *args,
+static gram_status view_output(gram_context *g, const struct gram_vjp_args *args,
                                const struct gram_cdist_op *kernel, const struct vjp_output *out)
 {
     struct gram_view *v = out->view;
@@ -112,19 +138,20 @@ static gram_status view_output(gram_context *g, const struct vjp_args *args,
     return check_inputs_apart(g, args, out);
 }
 
-static gram_status view_outputs(gram_context *g, const struct vjp_args *args,
+static gram_status view_outputs(gram_context *g, const struct gram_vjp_args *args,
                                 struct gram_kernel_vjp_op *op)
 {
     const struct gram_cdist_op *k = &op->kernel;
-    const gram_kernel_grads *to = args->grads;
+    const gram_kernel_matmul_grads *to = args->grads;
     const gram_tensor *lengths = args->options->lengths ? to->lengths : NULL;
     const struct vjp_output outputs[] = {
-        {             "grads.x",              to->x, 2, k->x.rows, k->x.cols,              &op->want_x,&op->x                                                                                                       },
-        {             "grads.y",              to->y, 2, k->y.rows, k->y.cols,              &op->want_y,         &op->y},
-        {     "grads.bandwidth",      to->bandwidth, 0,         1,         1,      &op->want_bandwidth, &op->bandwidth},
-        {"grads.regularization", to->regularization, 0,         1,         1, &op->want_regularization,
-         &op->regularization                                                                                          },
-        {       "grads.lengths",            lengths, 1,         1, k->x.cols,        &op->want_lengths,   &op->lengths},
+        {             "grads.x",              to->x, 2, k->x.rows,  k->x.cols,              &op->want_x,&op->x                                                                                                        },
+        {             "grads.y",              to->y, 2, k->y.rows,  k->y.cols,              &op->want_y,         &op->y},
+        {     "grads.bandwidth",      to->bandwidth, 0,         1,          1,      &op->want_bandwidth, &op->bandwidth},
+        {"grads.regularization", to->regularization, 0,         1,          1, &op->want_regularization,
+         &op->regularization                                                                                           },
+        {       "grads.lengths",            lengths, 1,         1,  k->x.cols,        &op->want_lengths,   &op->lengths},
+        {             "grads.v",              to->v, 2, k->y.rows, op->v.cols,              &op->want_v,      &op->to_v},
     };
 
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
@@ -139,61 +166,102 @@ static gram_status view_outputs(gram_context *g, const struct vjp_args *args,
     return GRAM_OK;
 }
 
-/* The expressions of a call: the derivative by s, and those by |x| and |y|. */
-struct vjp_expressions {
-    struct gram_expression by_s, by_norm[2];
-};
-
-static gram_status compile_norms(gram_context *g, const gram_kernel_options *options,
-                                 struct vjp_expressions *expressions, struct gram_kernel_vjp_op *op)
+/* The other expressions of a call than the derivative by s. */
+static gram_status compile_others(gram_context *g, const gram_kernel_options *options,
+                                  struct gram_vjp_expressions *expressions,
+                                  struct gram_kernel_vjp_op *op)
 {
     const int by[] = {GRAM_EXPRESSION_BY_NORM_X, GRAM_EXPRESSION_BY_NORM_Y};
 
     for (int i = 0; op->kernel.expression && op->kernel.expression->of_norms && i < 2; i++) {
-        if (!(i ? op->want_y : op->want_x) && !op->want_lengths)
+        if (!(i ? op->want_y || op->whole : op->want_x) && !op->want_lengths)
             continue;
         TRY(gram_expression_compile(g, options, by[i], &expressions->by_norm[i]));
         op->by_norm[i] = &expressions->by_norm[i];
     }
+    if (!op->kernel.expression || !op->want_v)
+        return GRAM_OK;
+    if (op->kernel.expression->of_norms)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "grads.v is given, expected NULL, because options.expression has the norm "
+                         "of a point");
+    TRY(gram_expression_compile(g, options, GRAM_EXPRESSION_ITSELF, &expressions->value));
+    op->value = &expressions->value;
     return GRAM_OK;
 }
 
-static gram_status describe(gram_context *g, const struct vjp_args *args,
-                            struct vjp_expressions *expressions, struct gram_kernel_vjp_op *op)
+static gram_status check_grads(gram_context *g, const struct gram_vjp_args *args,
+                               const struct gram_kernel_vjp_op *op)
 {
-    const struct gram_pair pair = {.x = args->x, .y = args->y, .no_out = true, .derivative = true};
-    gram_kernel_options options = GRAM_KERNEL_OPTIONS_INIT;
-    struct vjp_args whole = *args;
-
-    *op = (struct gram_kernel_vjp_op){0};
-    TRY(gram_kernel_describe(g, &pair, args->options, &expressions->by_s, &op->kernel));
-    TRY(gram_options_copy(g, &options, sizeof options, args->options));
-    whole.options = &options;
-    TRY(check_kernel(g, options.output, &op->kernel));
-    TRY(view_grad(g, &whole, op));
     if (!args->grads)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "grads is NULL");
     if (args->grads->bandwidth && op->kernel.function == GRAM_EXPRESSION)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "grads.bandwidth is given, expected NULL, because GRAM_EXPRESSION has no "
                          "bandwidth");
+    if (args->grads->y && op->whole)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "grads.y is given, expected NULL, because y is NULL, and grads.x is the "
+                         "whole gradient");
+    return GRAM_OK;
+}
+
+gram_status gram_vjp_describe(gram_context *g, const struct gram_vjp_args *args,
+                              struct gram_vjp_expressions *expressions,
+                              struct gram_kernel_vjp_op *op)
+{
+    const struct gram_pair pair = {.x = args->x,
+                                   .y = args->y,
+                                   .no_out = true,
+                                   .derivative = true,
+                                   .v = args->v,
+                                   .grad = args->of_product ? args->grad : NULL};
+    gram_kernel_options options = GRAM_KERNEL_OPTIONS_INIT;
+    struct gram_vjp_args whole = *args;
+
+    *op = (struct gram_kernel_vjp_op){.of_product = args->of_product,
+                                      .whole = args->of_product && !args->y};
+    TRY(gram_kernel_describe(g, &pair, args->options, &expressions->by_s, &op->kernel));
+    TRY(gram_options_copy(g, &options, sizeof options, args->options));
+    whole.options = &options;
+    TRY(check_kernel(g, options.output, &op->kernel));
+    TRY(args->of_product ? view_product(g, args, op) : check_batch(g, args, &op->kernel));
+    TRY(view_grad(g, &whole, op));
+    TRY(check_grads(g, args, op));
     TRY(view_outputs(g, &whole, op));
-    TRY(compile_norms(g, &options, expressions, op));
-    if (!g->backend->kernel_vjp)
+    TRY(compile_others(g, &options, expressions, op));
+    if (!g->backend->kernel_vjp || !g->backend->kernel_matmul_vjp || !g->backend->kernel_matmul)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
+}
+
+/* grads as those of a product; NULL stays NULL. */
+static const gram_kernel_matmul_grads *wider(const gram_kernel_grads *grads,
+                                             gram_kernel_matmul_grads *to)
+{
+    if (!grads)
+        return NULL;
+    *to = (gram_kernel_matmul_grads){.size = sizeof *to,
+                                     .x = grads->x,
+                                     .y = grads->y,
+                                     .bandwidth = grads->bandwidth,
+                                     .regularization = grads->regularization,
+                                     .lengths = grads->lengths};
+    return to;
 }
 
 gram_status gram_kernel_vjp(gram_context *g, const gram_tensor *x, const gram_tensor *y,
                             const gram_kernel_options *options, const gram_tensor *grad,
                             const gram_kernel_grads *grads)
 {
-    const struct vjp_args args = {x, y, options, grad, grads};
-    struct vjp_expressions expressions;
+    gram_kernel_matmul_grads all;
+    const struct gram_vjp_args args = {
+        .x = x, .y = y, .options = options, .grad = grad, .grads = wider(grads, &all)};
+    struct gram_vjp_expressions expressions;
     struct gram_kernel_vjp_op op;
 
     TRY(gram_begin(g, __func__));
-    TRY(describe(g, &args, &expressions, &op));
+    TRY(gram_vjp_describe(g, &args, &expressions, &op));
     return gram_lengths_vjp(g, &op);
 }
 
@@ -201,14 +269,16 @@ gram_status gram_kernel_vjp_workspace(gram_context *g, const gram_tensor *x, con
                                       const gram_kernel_options *options, const gram_tensor *grad,
                                       const gram_kernel_grads *grads, gram_workspace *need)
 {
-    const struct vjp_args args = {x, y, options, grad, grads};
-    struct vjp_expressions expressions;
+    gram_kernel_matmul_grads all;
+    const struct gram_vjp_args args = {
+        .x = x, .y = y, .options = options, .grad = grad, .grads = wider(grads, &all)};
+    struct gram_vjp_expressions expressions;
     struct gram_kernel_vjp_op op;
     size_t bytes;
 
     TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
-    TRY(describe(g, &args, &expressions, &op));
+    TRY(gram_vjp_describe(g, &args, &expressions, &op));
     TRY(gram_measure(g, &bytes, gram_lengths_vjp(g, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;

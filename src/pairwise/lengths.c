@@ -213,7 +213,9 @@ gram_status gram_lengths_call(gram_context *g, struct gram_cdist_op *kernel,
 
 static gram_status run_vjp(gram_context *g, const void *work)
 {
-    return g->backend->kernel_vjp(g, work);
+    const struct gram_kernel_vjp_op *op = work;
+
+    return op->of_product ? gram_matmul_vjp_run(g, op) : g->backend->kernel_vjp(g, op);
 }
 
 static gram_status run_grad(gram_context *g, const void *work)
@@ -248,9 +250,12 @@ static void lay_gradients(struct gram_layout *l, const struct gram_kernel_vjp_op
         return;
     if (!op->want_x)
         take_gradient(l, batch, &job->inner.x, &op->kernel.x);
+    job->inner.want_x = true;
+    if (op->whole)
+        return; /* x has all */
     if (!op->want_y)
         take_gradient(l, batch, &job->inner.y, &op->kernel.y);
-    job->inner.want_x = job->inner.want_y = true;
+    job->inner.want_y = true;
 }
 
 static void describe_grad(const struct gram_kernel_vjp_op *op, struct length_job *job)
@@ -262,6 +267,8 @@ static void describe_grad(const struct gram_kernel_vjp_op *op, struct length_job
                                               .to_y = job->inner.y,
                                               .lengths = op->kernel.lengths,
                                               .out = op->lengths};
+    if (op->whole)
+        job->grad.y.rows = job->grad.to_y.rows = 0;
 }
 
 static gram_status open_job(gram_context *g, const struct gram_kernel_vjp_op *op,

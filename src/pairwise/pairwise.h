@@ -16,10 +16,10 @@
 
 struct gram_pair {
     const gram_tensor *x, *y, *out;
-    bool no_out;          /* out is not an argument */
-    bool condensed;       /* out is a vector of the distances with i < j */
-    bool derivative;      /* an expression's derivative is wanted */
-    const gram_tensor *v; /* another matrix whose batch joins; or NULL */
+    bool no_out;                 /* out is not an argument */
+    bool condensed;              /* out is a vector of the distances with i < j */
+    bool derivative;             /* an expression's derivative is wanted */
+    const gram_tensor *v, *grad; /* more matrices whose batches join; or NULL */
 };
 
 /* y NULL: x itself.  Joins the batches of x, y and v; hyperparameters join after it. */
@@ -50,6 +50,30 @@ gram_status gram_lengths_call(gram_context *g, struct gram_cdist_op *kernel,
 
 /* The same for the gradients of a kernel. */
 gram_status gram_lengths_vjp(gram_context *g, struct gram_kernel_vjp_op *op);
+
+/* ---- Fronts: gradients of kernels and of products with them (kernel_vjp.c) ------------------- */
+
+/* What gram_kernel_vjp, gram_kernel_matmul_vjp and their workspace queries are given. */
+struct gram_vjp_args {
+    const gram_tensor *x, *y; /* y NULL: x itself */
+    const gram_kernel_options *options;
+    const gram_tensor *grad;
+    const gram_kernel_matmul_grads *grads;
+    bool of_product;
+    const gram_tensor *v; /* of_product */
+};
+
+/* The expressions of a call: the derivatives by s, by |x| and by |y|, and the value. */
+struct gram_vjp_expressions {
+    struct gram_expression by_s, by_norm[2], value;
+};
+
+gram_status gram_vjp_describe(gram_context *g, const struct gram_vjp_args *args,
+                              struct gram_vjp_expressions *expressions,
+                              struct gram_kernel_vjp_op *op);
+
+/* kernel_matmul_vjp.c: all that op wants, of points that are divided already. */
+gram_status gram_matmul_vjp_run(gram_context *g, const struct gram_kernel_vjp_op *op);
 
 /* A kernel as a backend will get it, without the points. */
 void gram_lengths_settle(struct gram_cdist_op *kernel);
@@ -250,6 +274,25 @@ static inline struct gram_cdist_op gram_vjp_kernel(const struct gram_cdist_op *k
     op.x = gram_view_rows(&kernel->x, b->i, b->rows);
     op.y = gram_view_rows(&kernel->y, b->j, b->cols);
     op.out = gram_view_dense_items(elements, op.x.dtype, b->rows, b->cols, &op.batch);
+    return op;
+}
+
+/* The cotangent grad v^T of a block as a kernel, which an inner product of their rows is. */
+static inline struct gram_cdist_op gram_vjp_cotangent(const struct gram_batch *batch,
+                                                      const struct gram_view *grad,
+                                                      const struct gram_view *v,
+                                                      const struct vjp_block *b, void *elements)
+{
+    struct gram_cdist_op op = {.batch = *batch,
+                               .x = gram_view_rows(grad, b->i, b->rows),
+                               .y = gram_view_rows(v, b->j, b->cols),
+                               .inner = GRAM_DOT,
+                               .p.value = 2,
+                               .outer_power.value = 1,
+                               .function = GRAM_IDENTITY,
+                               .output = GRAM_VALUE};
+
+    op.out = gram_view_dense_items(elements, op.x.dtype, b->rows, b->cols, batch);
     return op;
 }
 

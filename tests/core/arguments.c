@@ -47,6 +47,15 @@ static gram_status call_vjp(gram_context *g, struct arguments *a)
     return gram_kernel_vjp(g, a->arg[0], a->arg[1], a->kernel_options, a->arg[2], &grads);
 }
 
+static gram_status call_matmul_vjp(gram_context *g, struct arguments *a)
+{
+    gram_kernel_matmul_grads grads = GRAM_KERNEL_MATMUL_GRADS_INIT;
+
+    grads.x = a->arg[4], grads.v = a->arg[5];
+    return gram_kernel_matmul_vjp(g, a->arg[0], a->arg[1], a->kernel_options, a->arg[2], a->arg[3],
+                                  &grads);
+}
+
 static gram_status call_cdist_grad(gram_context *g, struct arguments *a)
 {
     return gram_cdist_grad(g, a->arg[0], a->arg[1], a->arg[2], a->arg[3], a->p, a->arg[4]);
@@ -127,30 +136,32 @@ static gram_status call_kron_solve(gram_context *g, struct arguments *a)
 }
 
 const struct operation operations[] = {
-    {          "gram_cdist",call_cdist,                                  {"x 4 3", "y? 5 3", "out! 4 5"}                            },
-    {         "gram_kernel",        call_kernel,                                  {"x 4 3", "y? 5 3", "out! 4 5"}},
-    {"gram_median_distance",        call_median,                                           {"x~ 2 4 3", "out! 2"}},
-    {        "gram_nearest",       call_nearest,         {"x 4 3", "y?^ 5 3", "indices!? 4 2", "distances!? 4 2"}},
-    {  "gram_kernel_reduce",        call_reduce,                   {"x 4 3", "y?^ 5 3", "out!? 4", "indices!? 4"}},
-    {  "gram_kernel_matmul",        call_matmul,                         {"x 4 3", "y? 5 3", "v 5 2", "out! 4 2"}},
-    {     "gram_kernel_vjp",           call_vjp,            {"x 4 3", "y? 5 3", "grad 4 5", "x!? 4 3", "y!? 5 3"}},
-    {     "gram_cdist_grad",    call_cdist_grad,               {"a 6 4", "b 3 6", "c 2 6", "d 3 4", "out! 2 3 4"}},
-    {           "gram_agop",          call_agop,                {"a 6 4", "b 3 6", "c^ 2 6", "d 3 4", "out! 3 3"}},
-    { "gram_solve_cholesky",      call_cholesky,                           {"a 4 4", "b 4 2", "x! 4 2", "info!?"}},
-    {       "gram_solve_lu",            call_lu,                           {"a 4 4", "b 4 2", "x! 4 2", "info!?"}},
-    {           "gram_eigh",          call_eigh,                {"a 4 4", "values! 4", "vectors!? 4 4", "info!?"}},
-    {   "gram_matrix_power",         call_power,                                  {"a 4 4", "out! 4 4", "info!?"}},
-    {       "gram_krr_path",      call_krr_path,                       {"k 4 4", "y 4 2", "loo! 2 4 2", "info!?"}},
-    {           "gram_kron",          call_kron,                       {"factors 2 3", "factors 4 2", "out! 8 6"}},
-    {    "gram_kron_matmul",
-     call_kron_matmul,       {"x 3 8", "factors 2 3", "factors 4 2", "z 3 6", "y! 3 6"}                          },
-    {"gram_kron_matmul_vjp",
-     call_kron_matmul_vjp, {"x 4 3", "factors 3 2", "grad 4 2", "x!? 4 3", "factors!? 3 2"}                      },
-    {  "gram_kron_diagonal", call_kron_diagonal,                         {"factors 2 2", "factors 3 3", "out! 6"}},
-    {     "gram_kron_trace",    call_kron_trace,                                          {"factors 3 3", "out!"}},
-    {    "gram_kron_logdet",   call_kron_logdet,                                {"factors 3 3", "sign!?", "out!"}},
-    {     "gram_kron_solve",    call_kron_solve,                     {"factors 3 3", "b 2 3", "x! 2 3", "info!?"}},
-    {                  NULL,               NULL,                                                           {NULL}},
+    {            "gram_cdist",call_cdist,                                  {"x 4 3", "y? 5 3", "out! 4 5"}                              },
+    {           "gram_kernel",        call_kernel,                                  {"x 4 3", "y? 5 3", "out! 4 5"}},
+    {  "gram_median_distance",        call_median,                                           {"x~ 2 4 3", "out! 2"}},
+    {          "gram_nearest",       call_nearest,         {"x 4 3", "y?^ 5 3", "indices!? 4 2", "distances!? 4 2"}},
+    {    "gram_kernel_reduce",        call_reduce,                   {"x 4 3", "y?^ 5 3", "out!? 4", "indices!? 4"}},
+    {    "gram_kernel_matmul",        call_matmul,                         {"x 4 3", "y? 5 3", "v 5 2", "out! 4 2"}},
+    {       "gram_kernel_vjp",           call_vjp,            {"x 4 3", "y? 5 3", "grad 4 5", "x!? 4 3", "y!? 5 3"}},
+    {"gram_kernel_matmul_vjp",
+     call_matmul_vjp,   {"x 4 3", "y? 5 3", "v 5 2", "grad 4 2", "x!? 4 3", "v!? 5 2"}                             },
+    {       "gram_cdist_grad",    call_cdist_grad,               {"a 6 4", "b 3 6", "c 2 6", "d 3 4", "out! 2 3 4"}},
+    {             "gram_agop",          call_agop,                {"a 6 4", "b 3 6", "c^ 2 6", "d 3 4", "out! 3 3"}},
+    {   "gram_solve_cholesky",      call_cholesky,                           {"a 4 4", "b 4 2", "x! 4 2", "info!?"}},
+    {         "gram_solve_lu",            call_lu,                           {"a 4 4", "b 4 2", "x! 4 2", "info!?"}},
+    {             "gram_eigh",          call_eigh,                {"a 4 4", "values! 4", "vectors!? 4 4", "info!?"}},
+    {     "gram_matrix_power",         call_power,                                  {"a 4 4", "out! 4 4", "info!?"}},
+    {         "gram_krr_path",      call_krr_path,                       {"k 4 4", "y 4 2", "loo! 2 4 2", "info!?"}},
+    {             "gram_kron",          call_kron,                       {"factors 2 3", "factors 4 2", "out! 8 6"}},
+    {      "gram_kron_matmul",
+     call_kron_matmul,       {"x 3 8", "factors 2 3", "factors 4 2", "z 3 6", "y! 3 6"}                            },
+    {  "gram_kron_matmul_vjp",
+     call_kron_matmul_vjp, {"x 4 3", "factors 3 2", "grad 4 2", "x!? 4 3", "factors!? 3 2"}                        },
+    {    "gram_kron_diagonal", call_kron_diagonal,                         {"factors 2 2", "factors 3 3", "out! 6"}},
+    {       "gram_kron_trace",    call_kron_trace,                                          {"factors 3 3", "out!"}},
+    {      "gram_kron_logdet",   call_kron_logdet,                                {"factors 3 3", "sign!?", "out!"}},
+    {       "gram_kron_solve",    call_kron_solve,                     {"factors 3 3", "b 2 3", "x! 2 3", "info!?"}},
+    {                    NULL,               NULL,                                                           {NULL}},
 };
 
 bool tensor_spec_read(const struct operation *o, int i, struct tensor_spec *s)

@@ -8,7 +8,7 @@
 #include "check/harness/harness.h"
 
 enum {
-    MAX_ARGUMENTS = 5
+    MAX_ARGUMENTS = 6
 };
 
 /* The arguments of a call; each operation takes those that it has. */

@@ -106,6 +106,28 @@ static gram_status run_vjp(gram_context *g, struct problem *p, gram_workspace *n
     return gram_kernel_vjp(g, &p->in[0].t, &p->in[1].t, &p->kernel, &p->in[2].t, &grads);
 }
 
+static void prepare_matmul_vjp(struct harness *h, struct problem *p)
+{
+    input(h, p, M, K);
+    input(h, p, N, K);
+    input(h, p, N, 8);
+    input(h, p, M, 8);
+    output(h, p, 2, (int64_t[]){M, K});
+    output(h, p, 2, (int64_t[]){N, K});
+    p->kernel = gram_lpq_laplace(1, 1, 2);
+}
+
+static gram_status run_matmul_vjp(gram_context *g, struct problem *p, gram_workspace *need)
+{
+    gram_kernel_matmul_grads grads = GRAM_KERNEL_MATMUL_GRADS_INIT;
+    const gram_tensor *x = &p->in[0].t, *y = &p->in[1].t, *v = &p->in[2].t, *grad = &p->in[3].t;
+
+    grads.x = &p->out[0].t, grads.y = &p->out[1].t;
+    if (need)
+        return gram_kernel_matmul_vjp_workspace(g, x, y, &p->kernel, v, grad, &grads, need);
+    return gram_kernel_matmul_vjp(g, x, y, &p->kernel, v, grad, &grads);
+}
+
 static void prepare_matmul(struct harness *h, struct problem *p)
 {
     input(h, p, M, K);
@@ -203,17 +225,18 @@ static const struct row {
     gram_status (*run)(gram_context *g, struct problem *p, gram_workspace *need);
     int64_t most; /* of workspace */
 } rows[] = {
-    {                  "cdist",     prepare_pairs,     run_cdist,            4 * MB},
-    {         "cdist of x = y", prepare_symmetric, run_symmetric,            4 * MB},
-    {                 "kernel",     prepare_pairs,    run_kernel,            4 * MB},
-    {             "kernel_vjp",       prepare_vjp,       run_vjp,            6 * MB}, /* M N: 34 MB */
-    {          "kernel_matmul",    prepare_matmul,    run_matmul,            6 * MB}, /* M N: 34 MB */
-    {             "cdist_grad",      prepare_grad,      run_grad,            8 * MB}, /* a: 34 MB */
-    {                   "agop",      prepare_agop,      run_agop,           24 * MB}, /* O N M: 75 MB */
-    {"solve_cholesky in place",  prepare_in_place,  run_cholesky,            4 * MB},
-    {      "solve_lu in place",  prepare_in_place,        run_lu,            4 * MB},
-    {         "solve_cholesky",     prepare_solve,  run_cholesky, N *N * 4 + 4 * MB}, /* one copy */
-    {               "solve_lu",     prepare_solve,        run_lu, N *N * 4 + 4 * MB},
+    {                  "cdist",      prepare_pairs,      run_cdist,            4 * MB},
+    {         "cdist of x = y",  prepare_symmetric,  run_symmetric,            4 * MB},
+    {                 "kernel",      prepare_pairs,     run_kernel,            4 * MB},
+    {             "kernel_vjp",        prepare_vjp,        run_vjp,            6 * MB}, /* M N: 34 MB */
+    {      "kernel_matmul_vjp", prepare_matmul_vjp, run_matmul_vjp,            8 * MB}, /* M N: 34 MB */
+    {          "kernel_matmul",     prepare_matmul,     run_matmul,            6 * MB}, /* M N: 34 MB */
+    {             "cdist_grad",       prepare_grad,       run_grad,            8 * MB}, /* a: 34 MB */
+    {                   "agop",       prepare_agop,       run_agop,           24 * MB}, /* O N M: 75 MB */
+    {"solve_cholesky in place",   prepare_in_place,   run_cholesky,            4 * MB},
+    {      "solve_lu in place",   prepare_in_place,         run_lu,            4 * MB},
+    {         "solve_cholesky",      prepare_solve,   run_cholesky, N *N * 4 + 4 * MB}, /* one copy */
+    {               "solve_lu",      prepare_solve,         run_lu, N *N * 4 + 4 * MB},
 };
 
 /* BLAS makes its threads and fills its buffers at the first large product. */

@@ -214,6 +214,51 @@ gram_status __wrap_gram_kernel_matmul(gram_context *g, const gram_tensor *x, con
     return wrapped_torture(g, &c);
 }
 
+/* ---- gram_kernel_matmul_vjp --------------------------------------------------------------- */
+
+gram_status __real_gram_kernel_matmul_vjp(gram_context *g, const gram_tensor *x,
+                                          const gram_tensor *y, const gram_kernel_options *kernel,
+                                          const gram_tensor *v, const gram_tensor *grad,
+                                          const gram_kernel_matmul_grads *grads);
+gram_status __wrap_gram_kernel_matmul_vjp(gram_context *g, const gram_tensor *x,
+                                          const gram_tensor *y, const gram_kernel_options *kernel,
+                                          const gram_tensor *v, const gram_tensor *grad,
+                                          const gram_kernel_matmul_grads *grads);
+
+static gram_status run_matmul_vjp(gram_context *g, const struct wrapped_call *c)
+{
+    return __real_gram_kernel_matmul_vjp(g, c->tensors[0], c->tensors[1], c->options, c->tensors[2],
+                                         c->tensors[3], c->tensors[4]);
+}
+
+static gram_status matmul_vjp_workspace(gram_context *g, const struct wrapped_call *c,
+                                        gram_workspace *need)
+{
+    return gram_kernel_matmul_vjp_workspace(g, c->tensors[0], c->tensors[1], c->options,
+                                            c->tensors[2], c->tensors[3], c->tensors[4], need);
+}
+
+gram_status __wrap_gram_kernel_matmul_vjp(gram_context *g, const gram_tensor *x,
+                                          const gram_tensor *y, const gram_kernel_options *kernel,
+                                          const gram_tensor *v, const gram_tensor *grad,
+                                          const gram_kernel_matmul_grads *grads)
+{
+    struct wrapped_call c = {
+        .name = "gram_kernel_matmul_vjp", .run = run_matmul_vjp, .workspace = matmul_vjp_workspace};
+
+    c.tensors[0] = x, c.tensors[1] = y, c.tensors[2] = v, c.tensors[3] = grad, c.tensors[4] = grads;
+    c.options = kernel;
+    if (grads) {
+        add_output(&c, grads->x);
+        add_output(&c, grads->y);
+        add_output(&c, grads->v);
+        add_output(&c, grads->bandwidth);
+        add_output(&c, grads->regularization);
+        add_output(&c, grads->lengths);
+    }
+    return wrapped_torture(g, &c);
+}
+
 /* ---- gram_kernel_vjp ---------------------------------------------------------------------- */
 
 gram_status __real_gram_kernel_vjp(gram_context *g, const gram_tensor *x, const gram_tensor *y,

@@ -43,6 +43,7 @@ gram_status launch_kernel_matmul_symmetric(struct launch_call *c);
 gram_status launch_kernel_vjp(struct launch_call *c);
 gram_status launch_kernel_vjp_gaussian(struct launch_call *c);
 gram_status launch_kernel_vjp_cosine(struct launch_call *c);
+gram_status launch_kernel_matmul_vjp(struct launch_call *c);
 gram_status launch_kernel_vjp_lengths(struct launch_call *c);
 gram_status launch_cdist_grad(struct launch_call *c);
 gram_status launch_agop(struct launch_call *c);

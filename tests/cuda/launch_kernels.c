@@ -104,6 +104,17 @@ gram_status launch_kernel_vjp_cosine(struct launch_call *c)
     return vjp(c, &o, false);
 }
 
+gram_status launch_kernel_matmul_vjp(struct launch_call *c)
+{
+    const gram_kernel_options o = gram_lpq_laplace(1, 1, 1);
+    gram_kernel_matmul_grads grads = GRAM_KERNEL_MATMUL_GRADS_INIT;
+
+    grads.x = launch_matrix(c, 4, 3), grads.y = launch_matrix(c, 5, 3);
+    grads.bandwidth = launch_number(c, GRAM_F32), grads.regularization = launch_number(c, GRAM_F32);
+    return gram_kernel_matmul_vjp(c->g, launch_matrix(c, 4, 3), launch_matrix(c, 5, 3), &o,
+                                  launch_matrix(c, 5, 2), launch_matrix(c, 4, 2), &grads);
+}
+
 gram_status launch_kernel_vjp_lengths(struct launch_call *c)
 {
     gram_kernel_options o = gram_gaussian(1);

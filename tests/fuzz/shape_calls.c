@@ -87,6 +87,19 @@ static gram_status kernel_vjp(gram_context *g, struct shape_call *c)
     return gram_kernel_vjp(g, &t[0], &t[1], &o, &t[2], &grads);
 }
 
+static gram_status kernel_matmul_vjp(gram_context *g, struct shape_call *c)
+{
+    gram_tensor *t = c->t;
+    const gram_kernel_options o = laplace(&t[4]);
+    gram_kernel_matmul_grads grads = GRAM_KERNEL_MATMUL_GRADS_INIT;
+
+    grads.x = &t[5], grads.y = &t[6], grads.v = &t[7], grads.bandwidth = &t[8];
+    if (c->query)
+        return gram_kernel_matmul_vjp_workspace(g, &t[0], &t[1], &o, &t[2], &t[3], &grads,
+                                                &c->need);
+    return gram_kernel_matmul_vjp(g, &t[0], &t[1], &o, &t[2], &t[3], &grads);
+}
+
 static gram_status cdist_grad(gram_context *g, struct shape_call *c)
 {
     gram_tensor *t = c->t;
@@ -360,6 +373,8 @@ const struct shape_row shape_rows[] = {
     {"an expression", expression, "x 4 3, y 5 3, a, out! 4 5"},
     {"median_distance", median, "x 4 3, p, out!"},
     {"kernel_matmul", kernel_matmul, "x 4 3, y 5 3, v 5 2, bandwidth, out! 4 2"},
+    {"kernel_matmul_vjp", kernel_matmul_vjp,
+     "x 4 3, y 5 3, v 5 2, grad 4 2, bandwidth, to_x! 4 3, to_y! 5 3, to_v! 5 2, to_l!"},
     {"kernel_vjp", kernel_vjp, "x 4 3, y 5 3, grad~ 4 5, bandwidth, to_x! 4 3, to_y! 5 3, to_l!"},
     {"cdist_grad", cdist_grad, "a 6 4, b 3 6, c 2 6, d 3 4, p, out! 2 3 4"},
     {"agop", agop, "a 6 4, b 3 6, c 2 6, d 3 4, p, out! 3 3"},

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 enum {
-    SHAPE_TENSORS = 7,
+    SHAPE_TENSORS = 9,
     SHAPE_NAME = 24
 };
 

@@ -1,0 +1,265 @@
+/*
+ * case_kernel_matmul_vjp.c - the rows of gram_kernel_matmul_vjp, and a grid of all kernels
+ *
+ * On a CPU a task has up to 512 points in panels of 4 to 32, and blocks of 192 centres in strips of
+ * 48; below 1024 points the centres are shared out from 4096 on.  The cosine and p = infinity go by
+ * blocks of 1024 by 1024, on CUDA all kernels by blocks of 4096 by 4096.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "check/harness/dense_data.h"
+#include "check/reference/reference.h"
+#include "vjp_problem.h"
+#include <math.h>
+#include <stdlib.h>
+
+/* clang-format off */
+#define DIFFERENCE(f, power, root) \
+    .inner = GRAM_DIFFERENCE, .function = (f), .p = (power), .outer = (root)
+#define PRODUCT(f) .inner = GRAM_DOT, .function = (f), .p = 2, .outer = 1
+#define LAPLACE_L1 DIFFERENCE(GRAM_LAPLACE, 1, 1)
+#define LAPLACE_L2 DIFFERENCE(GRAM_LAPLACE, 2, 0.5)
+#define LAPLACE_LARGEST DIFFERENCE(GRAM_LAPLACE, (double)INFINITY, 1)
+#define GAUSSIAN   DIFFERENCE(GRAM_GAUSSIAN, 2, 1)
+#define LPQ        DIFFERENCE(GRAM_EXPONENTIAL_POWER, 1.3, 1 / 1.3)
+#define CUBIC      PRODUCT(GRAM_POLYNOMIAL)
+#define COSINE     PRODUCT(GRAM_COSINE)
+#define COLUMNS(count, type) \
+    {GAUSSIAN, .m = 53, .n = 67, .k = 3, .r = count, .dtype = type, .why = "columns of v"}, \
+    {LAPLACE_L1, .m = 50, .k = 3, .r = count, .dtype = type, .same = true, .why = "columns of v"}
+
+static const struct vjp_row rows[] = {
+    {LAPLACE_L1, .m = 1, .n = 1, .k = 1, .r = 1, .dtype = GRAM_F32, .why = "smallest"},
+    {LAPLACE_L1, .m = 1, .k = 1, .r = 1, .dtype = GRAM_F32, .same = true, .why = "smallest"},
+    {LAPLACE_L1, .m = 0, .n = 3, .k = 2, .r = 2, .dtype = GRAM_F32, .why = "no rows of x"},
+    {CUBIC, .m = 3, .n = 0, .k = 2, .r = 2, .dtype = GRAM_F64, .why = "no rows of y"},
+    {COSINE, .m = 3, .n = 0, .k = 2, .r = 2, .dtype = GRAM_F64, .why = "no rows of y"},
+    {GAUSSIAN, .m = 3, .n = 4, .k = 0, .r = 2, .dtype = GRAM_F64, .why = "no coordinates"},
+    {LAPLACE_L1, .m = 70, .n = 90, .k = 5, .r = 1, .dtype = GRAM_F32, .why = "L1 Laplace"},
+    {LAPLACE_L2, .m = 70, .n = 90, .k = 5, .r = 3, .dtype = GRAM_F32, .why = "L2 Laplace"},
+    {GAUSSIAN, .m = 70, .n = 90, .k = 5, .r = 1, .dtype = GRAM_F32, .why = "Gaussian"},
+    {GAUSSIAN, .m = 70, .n = 90, .k = 5, .r = 2, .dtype = GRAM_F64, .why = "Gaussian"},
+    {LPQ, .m = 70, .n = 90, .k = 5, .r = 2, .dtype = GRAM_F32, .why = "Lpq Laplace"},
+    {CUBIC, .m = 70, .n = 90, .k = 5, .r = 2, .dtype = GRAM_F32, .why = "polynomial"},
+    {COSINE, .m = 70, .n = 90, .k = 5, .r = 2, .dtype = GRAM_F32, .why = "cosine"},
+    {COSINE, .m = 40, .k = 5, .r = 2, .dtype = GRAM_F64, .same = true, .why = "cosine, y is x"},
+    {LAPLACE_LARGEST, .m = 70, .n = 90, .k = 5, .r = 2, .dtype = GRAM_F32, .why = "p = infinity"},
+    {LAPLACE_LARGEST, .m = 30, .k = 5, .r = 2, .dtype = GRAM_F64, .same = true,
+     .why = "p = infinity, y is x"},
+    {CUBIC, .m = 40, .k = 5, .r = 2, .dtype = GRAM_F64, .same = true, .why = "y is x"},
+    {LAPLACE_L2, .m = 200, .k = 3, .r = 2, .dtype = GRAM_F32, .same = true, .why = "y is x"},
+    {GAUSSIAN, .m = 193, .n = 385, .k = 4, .r = 2, .dtype = GRAM_F32, .why = "blocks and one more"},
+    {LAPLACE_L1, .m = 530, .n = 50, .k = 9, .r = 1, .dtype = GRAM_F32, .why = "tasks"},
+    {LAPLACE_L1, .m = 1100, .n = 5, .k = 2, .r = 2, .dtype = GRAM_F64, .why = "many points"},
+    {GAUSSIAN, .m = 3, .n = 4200, .k = 2, .r = 2, .dtype = GRAM_F32, .why = "parts of the centres"},
+    {LAPLACE_L1, .m = 2, .n = 6200, .k = 1, .r = 1, .dtype = GRAM_F64,
+     .why = "three parts of the centres"},
+    {COSINE, .m = 1030, .n = 3, .k = 2, .r = 2, .dtype = GRAM_F64, .why = "blocks of rows"},
+    {COSINE, .m = 3, .n = 1030, .k = 2, .r = 2, .dtype = GRAM_F64, .why = "blocks of columns"},
+    {GAUSSIAN, .m = 9, .n = 11, .k = 1500, .r = 2, .dtype = GRAM_F64, .why = "many coordinates"},
+    {LAPLACE_L1, .m = 3, .n = 5, .k = 8200, .r = 1, .dtype = GRAM_F64,
+     .why = "more coordinates than tiles take"},
+    {LAPLACE_L1, .m = 20, .n = 30, .k = 4, .r = 2, .dtype = GRAM_F32, .data = VJP_INTEGERS,
+     .why = "ties"},
+    {LAPLACE_L2, .m = 40, .k = 2, .r = 2, .dtype = GRAM_F32, .data = VJP_INTEGERS, .same = true,
+     .why = "points that coincide"},
+    {LPQ, .m = 20, .n = 30, .k = 2, .r = 2, .dtype = GRAM_F64, .data = VJP_INTEGERS,
+     .why = "points that coincide"},
+    {COSINE, .m = 20, .n = 30, .k = 3, .r = 2, .dtype = GRAM_F64, .data = VJP_ZERO_ROW,
+     .why = "a norm of 0"},
+    {LPQ, .m = 20, .n = 30, .k = 3, .r = 2, .dtype = GRAM_F64, .only_scalars = true,
+     .why = "only L, r and v"},
+    {LPQ, .m = 20, .n = 30, .k = 3, .r = 4, .dtype = GRAM_F64, .x_layout = COLUMN_MAJOR,
+     .y_layout = EVERY_SECOND, .grad_layout = COLUMN_MAJOR, .out_layout = EVERY_SECOND,
+     .v_layout = REVERSED, .why = "strides"},
+    {GAUSSIAN, .m = 20, .n = 30, .k = 3, .r = 3, .dtype = GRAM_F32, .x_layout = REVERSED,
+     .y_layout = PADDED, .grad_layout = EVERY_SECOND, .out_layout = COLUMN_MAJOR,
+     .v_layout = COLUMN_MAJOR, .why = "strides"},
+    {COSINE, .m = 20, .n = 30, .k = 3, .r = 2, .dtype = GRAM_F32, .x_layout = REVERSED,
+     .y_layout = PADDED, .grad_layout = ROWS_REPEATED, .out_layout = COLUMN_MAJOR,
+     .v_layout = PADDED, .why = "strides"},
+    {LAPLACE_L1, .m = 9, .n = 7, .k = 3, .r = 2, .x_batch = 3, .y_batch = 3, .grad_batch = 3,
+     .v_batch = 3, .dtype = GRAM_F32, .per_item = true, .why = "a batch, another L for every item"},
+    {CUBIC, .m = 9, .n = 7, .k = 3, .r = 2, .x_batch = 3, .dtype = GRAM_F64,
+     .why = "y, v and grad broadcast"},
+    {GAUSSIAN, .m = 9, .n = 7, .k = 3, .r = 2, .grad_batch = 3, .dtype = GRAM_F64,
+     .why = "a batch of grad alone"},
+    {GAUSSIAN, .m = 9, .k = 3, .r = 2, .v_batch = 3, .dtype = GRAM_F32, .same = true,
+     .why = "a batch of v alone"},
+    {LPQ, .m = 2, .n = 3, .k = 1, .r = 1, .x_batch = 150, .y_batch = 150, .grad_batch = 150,
+     .dtype = GRAM_F64, .per_item = true, .x_layout = EVERY_SECOND, .out_layout = PADDED,
+     .why = "many tiny items"},
+    {COSINE, .m = 3, .n = 2, .k = 2, .r = 2, .x_batch = 150, .y_batch = 150, .dtype = GRAM_F64,
+     .out_layout = COLUMN_MAJOR, .why = "many tiny items"},
+    {LAPLACE_L1, .m = 9, .n = 7, .k = 3, .r = 2, .dtype = GRAM_F64, .row_offset = 5,
+     .column_offset = 8, .why = "a tile below the diagonal's start"},
+    {LAPLACE_L1, .m = 9, .n = 7, .k = 3, .r = 2, .dtype = GRAM_F64, .row_offset = 6,
+     .column_offset = 4, .why = "a tile above the diagonal's start"},
+    {LAPLACE_L1, .m = 9, .k = 3, .r = 2, .dtype = GRAM_F64, .row_offset = 2, .same = true,
+     .why = "y is x, but not the diagonal's place"},
+    {LAPLACE_L1, .m = 9, .n = 7, .k = 3, .r = 2, .dtype = GRAM_F64, .row_offset = 100,
+     .why = "a tile off the diagonal"},
+    COLUMNS(4, GRAM_F32), COLUMNS(17, GRAM_F64), COLUMNS(65, GRAM_F32),
+};
+/* clang-format on */
+
+static const double powers[] = {0.7, 1, 1.3, 1.5, 2, 3, 4, 6.5};
+static const gram_function of_difference[] = {GRAM_IDENTITY,          GRAM_LAPLACE,  GRAM_GAUSSIAN,
+                                              GRAM_EXPONENTIAL_POWER, GRAM_MATERN32, GRAM_MATERN52,
+                                              GRAM_RATIONAL_QUADRATIC};
+static const gram_function of_product[] = {GRAM_IDENTITY, GRAM_POLYNOMIAL, GRAM_SIGMOID,
+                                           GRAM_COSINE};
+
+enum {
+    DIFFERENCES = 2 * LENGTH(powers) * LENGTH(of_difference),
+    GRID = DIFFERENCES + LENGTH(of_product)
+};
+
+static struct vjp_row grid_row(int i)
+{
+    struct vjp_row row = {.m = 4,
+                          .n = 3,
+                          .k = 2,
+                          .r = 2,
+                          .dtype = GRAM_F64,
+                          .row_offset = 1,
+                          .why = "by differences"};
+
+    if (i >= DIFFERENCES) {
+        row.inner = GRAM_DOT, row.p = 2, row.outer = 1;
+        row.function = of_product[i - DIFFERENCES];
+    } else {
+        row.inner = GRAM_DIFFERENCE;
+        row.function = of_difference[i / 2 / LENGTH(powers)];
+        row.p = powers[i / 2 % LENGTH(powers)];
+        row.outer = i % 2 ? 1 / row.p : 1;
+    }
+    return row;
+}
+
+static void label(int row, char *text, size_t size)
+{
+    const struct vjp_row made = row < LENGTH(rows) ? rows[row] : grid_row(row - LENGTH(rows));
+
+    vjp_row_label(&made, text, size);
+}
+
+static void check(struct harness *h, int row)
+{
+    const struct vjp_row made = row < LENGTH(rows) ? rows[row] : grid_row(row - LENGTH(rows));
+
+    vjp_row_check(h, &made, row >= LENGTH(rows));
+}
+
+/* ---- A problem of any size ------------------------------------------------------------------ */
+
+struct bench {
+    gram_tensor x, y, v, grad, to_x;
+    gram_kernel_options options;
+    bool same;
+};
+
+static gram_status bench_run(gram_context *g, void *state)
+{
+    struct bench *s = state;
+    gram_kernel_matmul_grads grads = GRAM_KERNEL_MATMUL_GRADS_INIT;
+
+    grads.x = &s->to_x;
+    return gram_kernel_matmul_vjp(g, &s->x, s->same ? NULL : &s->y, &s->options, &s->v, &s->grad,
+                                  &grads);
+}
+
+static void bench_destroy(void *state)
+{
+    struct bench *s = state;
+
+    free(s->x.data);
+    free(s->y.data);
+    free(s->v.data);
+    free(s->grad.data);
+    free(s->to_x.data);
+    free(s);
+}
+
+/* A row of the cotangent grad v^T in double. */
+static void cotangent_of(const struct bench *s, int64_t i, double *to)
+{
+    for (int64_t j = 0; j < s->v.shape[0]; j++) {
+        to[j] = 0;
+        for (int64_t c = 0; c < s->v.shape[1]; c++)
+            to[j] += test_get(&s->grad, (int64_t[]){i, c}) * test_get(&s->v, (int64_t[]){j, c});
+        if (s->same)
+            for (int64_t c = 0; c < s->v.shape[1]; c++)
+                to[j] += test_get(&s->v, (int64_t[]){i, c}) * test_get(&s->grad, (int64_t[]){j, c});
+    }
+}
+
+static double bench_error(struct harness *h, void *state)
+{
+    struct bench *s = state;
+    const struct reference_batch batch = {.count = 1};
+    const int64_t m = s->x.shape[0], n = s->v.shape[0], k = s->x.shape[1];
+    double worst = 0, *row = malloc((size_t)(n + 1) * sizeof *row);
+
+    for (int t = 0; row && t < 30 && m > 0 && n > 0 && k > 0; t++) {
+        const int64_t i = (int64_t)(test_uniform(h) * (double)m);
+        const int64_t at[2] = {i, (int64_t)(test_uniform(h) * (double)k)};
+        gram_tensor one = s->x, grad = gram_matrix(row, 1, n, GRAM_F64);
+        const struct reference_vjp in = {&one, s->same ? &s->x : &s->y, &grad, &s->options};
+        double magnitude, want, bound, error;
+
+        cotangent_of(s, i, row);
+        one.shape[0] = 1;
+        one.data = (char *)s->x.data + (size_t)(i * k) * gram_dtype_size(s->x.dtype);
+        want = reference_vjp_points(&in, &batch, (int64_t[]){0, 0, at[1]}, false, &magnitude);
+        bound = ((double)(k + s->v.shape[1]) + 300) * test_eps(s->x.dtype) *
+                (magnitude + (double)(n * s->v.shape[1]));
+        error = fabs(test_get(&s->to_x, at) - want) / bound;
+        worst = error > worst || isnan(error) ? error : worst;
+    }
+    free(row);
+    return isnan(worst) || !row ? INFINITY : worst;
+}
+
+static bool prepare(struct harness *h, const struct case_args *args, struct case_problem *out)
+{
+    int64_t m = args->sizes[0], n = args->sizes[1], k = args->sizes[2], r = args->sizes[3];
+    double p = case_number(args, "p", 1), size = (double)gram_dtype_size(args->dtype);
+    struct bench *s = calloc(1, sizeof *s);
+
+    if (!s)
+        return harness_no_memory(h, "the problem");
+    s->same = case_number(args, "symmetric", 0) != 0;
+    s->options = gram_lpq_laplace(p, case_number(args, "q", p), case_number(args, "bandwidth", 1));
+    s->x = dense_random(h, m, k, args->dtype);
+    s->y = dense_random(h, n, k, args->dtype);
+    s->v = dense_random(h, s->same ? m : n, r, args->dtype);
+    s->grad = dense_random(h, m, r, args->dtype);
+    s->to_x = dense_random(h, m, k, args->dtype);
+    if (!s->x.data || !s->y.data || !s->v.data || !s->grad.data || !s->to_x.data) {
+        (void)harness_no_memory(h, "the problem");
+        bench_destroy(s);
+        return false;
+    }
+    *out = (struct case_problem){
+        .state = s,
+        .tensors = {&s->x, &s->y, &s->v, &s->grad, &s->to_x},
+        .run = bench_run,
+        .error = bench_error,
+        .destroy = bench_destroy,
+        .work = (double)m * (double)n,
+        .unit = "m n pairs",
+        .bytes = size * ((double)(m + n) * (double)(k + r) + (double)m * (double)k),
+    };
+    return true;
+}
+
+const struct case_op case_kernel_matmul_vjp = {
+    .name = "kernel_matmul_vjp",
+    .sizes = "M N K R",
+    .params = "p=1 q=p bandwidth=1 symmetric=0 dtype=f32",
+    .rows = LENGTH(rows) + GRID,
+    .label = label,
+    .check = check,
+    .prepare = prepare,
+};

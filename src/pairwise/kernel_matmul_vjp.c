@@ -1,0 +1,109 @@
+/*
+ * kernel_matmul_vjp.c - gram_kernel_matmul_vjp: checks the arguments, and shares the gradients out
+ *
+ *   grads.v = K(y, x) grad
+ * is a product with the transposed matrix, whose points, and their places on the diagonal, are
+ * exchanged.  All other gradients are those of K with the cotangent grad v^T, of which a backend
+ * holds the two factors.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "pairwise.h"
+
+static struct gram_kernel_matmul_op transposed_product(const struct gram_kernel_vjp_op *op)
+{
+    struct gram_kernel_matmul_op product = {.kernel = op->kernel, .v = op->grad, .out = op->to_v};
+
+    if (op->value)
+        product.kernel.expression = op->value;
+    product.kernel.x = op->kernel.y;
+    product.kernel.y = op->kernel.x;
+    product.kernel.row_offset = op->kernel.column_offset;
+    product.kernel.column_offset = op->kernel.row_offset;
+    return product;
+}
+
+static gram_status run_product(gram_context *g, const struct gram_kernel_vjp_op *op)
+{
+    const struct gram_kernel_matmul_op product = transposed_product(op);
+
+    return op->want_v ? g->backend->kernel_matmul(g, &product) : GRAM_OK;
+}
+
+static gram_status run_others(gram_context *g, const struct gram_kernel_vjp_op *op)
+{
+    const bool wanted = op->want_x || op->want_y || op->want_bandwidth || op->want_regularization;
+
+    return wanted ? g->backend->kernel_matmul_vjp(g, op) : GRAM_OK;
+}
+
+/* The two use the same scratch, one after the other. */
+gram_status gram_matmul_vjp_run(gram_context *g, const struct gram_kernel_vjp_op *op)
+{
+    gram_status (*const parts[])(gram_context *, const struct gram_kernel_vjp_op *) = {run_product,
+                                                                                       run_others};
+    struct gram_layout layout = {0};
+    size_t bytes[2];
+    void *lent;
+
+    for (int i = 0; i < 2; i++)
+        TRY(gram_measure(g, &bytes[i], parts[i](g, op)));
+    gram_take(&layout, &lent, gram_most_bytes(bytes[0], bytes[1]));
+    TRY(gram_layout_open(g, &layout));
+    for (int i = 0; i < 2; i++) {
+        struct gram_scratch_before before;
+        gram_status status;
+        gram_scratch_lend(g, lent, bytes[i], &before);
+        status = parts[i](g, op);
+        gram_scratch_return(g, &before);
+        TRY(status);
+    }
+    return GRAM_OK;
+}
+
+static gram_status describe(gram_context *g, const struct gram_vjp_args *args,
+                            struct gram_vjp_expressions *expressions, struct gram_kernel_vjp_op *op)
+{
+    gram_kernel_matmul_grads grads = GRAM_KERNEL_MATMUL_GRADS_INIT;
+    struct gram_vjp_args known = *args;
+
+    if (!args->grads)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "grads is NULL");
+    TRY(gram_options_copy(g, &grads, sizeof grads, args->grads));
+    known.grads = &grads;
+    return gram_vjp_describe(g, &known, expressions, op);
+}
+
+gram_status gram_kernel_matmul_vjp(gram_context *g, const gram_tensor *x, const gram_tensor *y,
+                                   const gram_kernel_options *kernel, const gram_tensor *v,
+                                   const gram_tensor *grad, const gram_kernel_matmul_grads *grads)
+{
+    const struct gram_vjp_args args = {x, y, kernel, grad, grads, true, v};
+    struct gram_vjp_expressions expressions;
+    struct gram_kernel_vjp_op op;
+
+    TRY(gram_begin(g, __func__));
+    TRY(describe(g, &args, &expressions, &op));
+    return gram_call_ended(g, gram_lengths_vjp(g, &op));
+}
+
+/* NOLINTNEXTLINE(readability-function-size): the arguments are those of the call */
+gram_status gram_kernel_matmul_vjp_workspace(gram_context *g, const gram_tensor *x,
+                                             const gram_tensor *y,
+                                             const gram_kernel_options *kernel,
+                                             const gram_tensor *v, const gram_tensor *grad,
+                                             const gram_kernel_matmul_grads *grads,
+                                             gram_workspace *need)
+{
+    const struct gram_vjp_args args = {x, y, kernel, grad, grads, true, v};
+    struct gram_vjp_expressions expressions;
+    struct gram_kernel_vjp_op op;
+    size_t bytes;
+
+    TRY(gram_begin(g, __func__));
+    TRY(gram_check_need(g, need));
+    TRY(describe(g, &args, &expressions, &op));
+    TRY(gram_measure(g, &bytes, gram_lengths_vjp(g, &op)));
+    *need = gram_workspace_on(g, bytes);
+    return GRAM_OK;
+}
