@@ -36,9 +36,10 @@ def bench(q):
     return Call(sample=sample)
 
 
-NAMES = ["cdist", "kernel", "cdist_grad", "agop", "kernel_matmul", "kernel_vjp", "median_distance",
-         "solve", "eigh", "eigh_top", "eigh_kernel", "matrix_power", "matmul_batched", "syrk_ema",
-         "kron_matmul", "kron_matmul_vjp", "kron_solve", "sample_norms", "kfac_factors"]
+NAMES = ["cdist", "kernel", "cdist_grad", "agop", "kernel_matmul", "kernel_vjp",
+         "kernel_matmul_vjp", "median_distance", "solve", "eigh", "eigh_top", "eigh_kernel",
+         "matrix_power", "matmul_batched", "syrk_ema", "kron_matmul", "kron_matmul_vjp",
+         "kron_solve", "sample_norms", "kfac_factors"]
 CALLS = dict.fromkeys(NAMES, bench)
 
 

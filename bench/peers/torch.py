@@ -57,6 +57,16 @@ def kernel_vjp(q):
     return run
 
 
+def kernel_matmul_vjp(q):
+    x, y, v, grad = of(q.x, q.y, q.v, q.grad)
+
+    def run():
+        leaf = x.clone().requires_grad_()
+        return torch.autograd.grad(torch.exp(-torch.cdist(leaf, y, 1)) @ v, leaf, grad)[0]
+
+    return run
+
+
 def slopes(a, b, c, d, p, columns=64):
     """cdist_grad by PyTorch's operations, a block of points at a time."""
     parts = []
@@ -367,6 +377,7 @@ CALLS = {
     "kernel": kernel,
     "kernel_matmul": kernel_matmul,
     "kernel_vjp": kernel_vjp,
+    "kernel_matmul_vjp": kernel_matmul_vjp,
     "cdist_grad": cdist_grad,
     "agop": agop,
     "median_distance": median,

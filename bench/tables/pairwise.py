@@ -348,6 +348,34 @@ class KernelGradient(Operation):
         return ("kernel_vjp", q.n, q.n, q.k, "p=1")
 
 
+class KernelProductGradient(Operation):
+    """The derivative of sum(grad * (K(x, y) v)) to x, of the Laplace kernel of p = 1."""
+
+    name, covers, limits = "kernel_matmul_vjp", ("kernel_matmul_vjp",), {"float32": 1e-3}
+
+    def make(self, place, n, k, columns):
+        return Problem(x=place.normal(n, k), y=place.normal(n, k), v=place.normal(n, columns),
+                       grad=place.normal(n, columns), out=place.empty(n, k))  # fmt: skip
+
+    def ours(self, q):
+        return lambda: gram.kernel_matmul_vjp(
+            q.x, q.y, "lpq-laplace", p=1.0, v=q.v, grad=q.grad, out=q.out
+        )
+
+    def error(self, q, got):
+        rows, y, v, want = sampled(q.n), host(q.y), host(q.v), []
+        for x, grad in zip(host(q.x[rows]), host(q.grad[rows]), strict=True):
+            weight = -(v @ grad) * np.exp(-np.abs(x - y).sum(1))
+            want.append(weight @ np.sign(x - y))
+        return relative(got[rows], np.stack(want))
+
+    def work(self, q):
+        return float(q.n) * q.n * (2 * q.k + q.columns), "terms/s"
+
+    def words(self, q):
+        return ("kernel_matmul_vjp", q.n, q.n, q.k, q.columns, "p=1")
+
+
 class Median(Operation):
     name, covers = "median_distance", ("median_distance",)
 
@@ -442,6 +470,8 @@ def gradient_rows():
         yield Row(f"{operation.name} of 32 features, 4 outputs, p = 1.5", operation, cpu, cuda)
     yield Row("kernel_vjp p = 1, to x", KernelGradient(), {"n": 2000, "k": 64},
               {"n": 6000, "k": 64})  # fmt: skip
+    yield Row("kernel_matmul_vjp p = 1, 8 columns, to x", KernelProductGradient(),
+              {"n": 6000, "k": 16, "columns": 8}, {"n": 20000, "k": 16, "columns": 8})  # fmt: skip
 
 
 SUBJECTS = {

@@ -1,5 +1,6 @@
 /*
- * py_kernel_vjp.c - gram.kernel_vjp: gradients of a kernel matrix
+ * py_kernel_vjp.c - gram.kernel_vjp and gram.kernel_matmul_vjp: gradients of a kernel matrix, and
+ * of products with it
  *
  * SPDX-License-Identifier: MIT
  */
@@ -12,36 +13,43 @@ enum {
     WRT,
     OUT,
     COUNT,
-    LENGTHS = 4, /* among the names of wrt */
-    MOST_GRADS = 5
+    V = COUNT, /* of a product */
+    ALL,
+    /* Among the names of wrt. */
+    LENGTHS = 4,
+    TO_V = 5,
+    MOST_GRADS = 6
 };
 
-static const unsigned char words[] = {PY_KERNEL_WORDS, PY_grad, PY_wrt, PY_out};
-static const struct py_signature signature = {"gram.kernel_vjp", words, COUNT, 3, 1};
+static const unsigned char words[] = {PY_KERNEL_WORDS, PY_grad, PY_wrt, PY_out, PY_v};
+static const struct py_signature signature = {"gram.kernel_vjp", words, COUNT, 3, 1},
+                                 product_signature = {"gram.kernel_matmul_vjp", words, ALL, 3, 1};
 
 /* Which gradients are wanted, in which order. */
 struct wanted {
+    const char *call;
     int which[MOST_GRADS];
-    int count;
+    int count, most; /* most: of names, the first of the list */
 };
 
 static int read_name(PyObject *name, struct wanted *w)
 {
+    static const char *const all[] = {"x",       "y", "bandwidth", "regularization",
+                                      "lengths", "v", NULL};
     static const char *const names[] = {"x", "y", "bandwidth", "regularization", "lengths", NULL};
 
-    if (w->count == MOST_GRADS) {
-        PyErr_Format(PyExc_ValueError, "%s: wrt has more than %d names", signature.name,
-                     (int)MOST_GRADS);
+    if (w->count == w->most) {
+        PyErr_Format(PyExc_ValueError, "%s: wrt has more than %d names", w->call, w->most);
         return -1;
     }
     w->which[w->count] = -1;
-    if (py_choice(signature.name, "wrt", name, names, &w->which[w->count]))
+    if (py_choice(w->call, "wrt", name, w->most == MOST_GRADS ? all : names, &w->which[w->count]))
         return -1;
     for (int i = 0; i < w->count; i++)
         if (w->which[i] == w->which[w->count])
             w->which[w->count] = -1;
     if (w->which[w->count] < 0) {
-        PyErr_Format(PyExc_ValueError, "%s: wrt has %R twice", signature.name, name);
+        PyErr_Format(PyExc_ValueError, "%s: wrt has %R twice", w->call, name);
         return -1;
     }
     w->count++;
@@ -69,42 +77,73 @@ static int read_wrt(struct py_call *call, PyObject *value, struct wanted *w)
         Py_XDECREF(name);
     }
     if (count == 0)
-        PyErr_Format(PyExc_ValueError, "%s: wrt is empty, expected at least one name",
-                     signature.name);
+        PyErr_Format(PyExc_ValueError, "%s: wrt is empty, expected at least one name", w->call);
     return count > 0 && !failed ? 0 : -1;
 }
 
-static bool to_lengths(const struct wanted *w)
+static bool has(const struct wanted *w, int which)
 {
     for (int i = 0; i < w->count; i++)
-        if (w->which[i] == LENGTHS)
+        if (w->which[i] == which)
             return true;
     return false;
 }
 
+/* 0 if there are lengths where their gradient is wanted. */
+static int check_lengths(const struct wanted *w, const struct py_kernel *k)
+{
+    if (!has(w, LENGTHS) || k->options.lengths)
+        return 0;
+    PyErr_Format(PyExc_ValueError, "%s: wrt has 'lengths', but none are given", w->call);
+    return -1;
+}
+
+/* The last dimensions of a gradient, behind the batch: points like t, rows of columns of v. */
+static void add_shape(struct py_shape *shape, int which, const gram_tensor *points,
+                      const gram_tensor *v, bool is_vector)
+{
+    if (which == TO_V) {
+        py_append(shape, v->ndim >= 2 ? v->shape[v->ndim - 2] : 0);
+        if (!is_vector)
+            py_append(shape, v->ndim >= 2 ? v->shape[v->ndim - 1] : 0);
+        return;
+    }
+    if (which < 2)
+        py_append(shape, points->ndim >= 2 ? points->shape[points->ndim - 2] : 0);
+    if (which < 2 || which == LENGTHS)
+        py_append(shape, points->ndim >= 2 ? points->shape[points->ndim - 1] : 0);
+}
+
+/* What the shapes of the gradients come from; v: NULL without a product. */
+struct shapes {
+    struct py_shape batch;
+    struct py_pair pair;
+    gram_tensor *v;
+    bool is_vector; /* v is a vector, seen as a column */
+};
+
 /* Makes the outputs, or views those that the caller gave: one, or a tuple as wrt. */
 static int make_outputs(struct py_call *call, PyObject *value, const struct wanted *w,
-                        const struct py_shape *batch, const struct py_pair *pair,
-                        gram_tensor **grads)
+                        const struct shapes *of, gram_tensor **grads)
 {
     bool many = py_given(value) && call->as_tuple;
 
     if (many && (!PyTuple_Check(value) || PyTuple_Size(value) != w->count)) {
-        PyErr_Format(PyExc_TypeError, "%s: out is %R, expected a tuple of %d arrays",
-                     signature.name, value, w->count);
+        PyErr_Format(PyExc_TypeError, "%s: out is %R, expected a tuple of %d arrays", w->call,
+                     value, w->count);
         return -1;
     }
     for (int i = 0; i < w->count; i++) {
-        const gram_tensor *of = w->which[i] == 0 ? pair->x : pair->y ? pair->y : pair->x;
-        struct py_shape shape = *batch;
-        if (w->which[i] < 2)
-            py_append(&shape, of->ndim >= 2 ? of->shape[of->ndim - 2] : 0);
-        if (w->which[i] < 2 || w->which[i] == LENGTHS)
-            py_append(&shape, of->ndim >= 2 ? of->shape[of->ndim - 1] : 0);
+        const struct py_pair *pair = &of->pair;
+        const gram_tensor *points = w->which[i] == 0 || !pair->y ? pair->x : pair->y;
+        struct py_shape shape = of->batch;
+        add_shape(&shape, w->which[i], points, of->v, of->is_vector);
         grads[w->which[i]] =
             py_output(call, "out", many ? PyTuple_GetItem(value, i) : value, &shape);
         if (!grads[w->which[i]])
             return -1;
+        if (w->which[i] == TO_V && of->is_vector)
+            py_as_column(grads[TO_V]);
     }
     return 0;
 }
@@ -113,9 +152,8 @@ static PyObject *products(PyObject *module, PyObject *const *args, Py_ssize_t na
                           PyObject *kwnames, bool query)
 {
     gram_tensor *grad, *to[MOST_GRADS] = {NULL};
-    struct py_shape shape = {0};
-    struct wanted wanted;
-    struct py_pair pair;
+    struct wanted wanted = {.call = signature.name, .most = TO_V};
+    struct shapes of = {.v = NULL};
     struct py_kernel k;
     struct py_call call;
     gram_kernel_grads grads;
@@ -129,26 +167,84 @@ static PyObject *products(PyObject *module, PyObject *const *args, Py_ssize_t na
         PyErr_Format(PyExc_TypeError, "%s() needs the argument 'grad'", signature.name);
         return py_fail(&call);
     }
-    if (read_wrt(&call, v[WRT], &wanted) || py_pair(&call, v, &pair, &shape))
+    if (read_wrt(&call, v[WRT], &wanted) || py_pair(&call, v, &of.pair, &of.batch))
         return py_fail(&call);
     grad = py_input(&call, "grad", v[GRAD]);
-    if (!grad || py_kernel_options(&call, v, &k) || py_place(&call))
+    if (!grad || py_kernel_options(&call, v, &k) || py_place(&call) || check_lengths(&wanted, &k))
         return py_fail(&call);
-    if (to_lengths(&wanted) && !k.options.lengths) {
-        PyErr_Format(PyExc_ValueError, "%s: wrt has 'lengths', but none are given", signature.name);
-        return py_fail(&call);
-    }
-    shape.dtype = py_pair_dtype(pair.x);
-    py_batch(&shape, grad, 2);
-    py_kernel_batch(&shape, &k);
-    if (make_outputs(&call, v[OUT], &wanted, &shape, &pair, to))
+    of.batch.dtype = py_pair_dtype(of.pair.x);
+    py_batch(&of.batch, grad, 2);
+    py_kernel_batch(&of.batch, &k);
+    if (make_outputs(&call, v[OUT], &wanted, &of, to))
         return py_fail(&call);
     grads = (gram_kernel_grads){to[0], to[1], to[2], to[3], to[LENGTHS]};
     if (query)
-        status =
-            gram_kernel_vjp_workspace(call.g, pair.x, pair.y, &k.options, grad, &grads, &call.need);
+        status = gram_kernel_vjp_workspace(call.g, of.pair.x, of.pair.y, &k.options, grad, &grads,
+                                           &call.need);
     else
-        PY_WORK(status, gram_kernel_vjp(call.g, pair.x, pair.y, &k.options, grad, &grads));
+        PY_WORK(status, gram_kernel_vjp(call.g, of.pair.x, of.pair.y, &k.options, grad, &grads));
+    return py_end(&call, status);
+}
+
+/* The arguments v and grad: matrices, or both vectors. */
+static int read_factors(struct py_call *call, PyObject *const *v, struct shapes *of,
+                        gram_tensor **grad)
+{
+    if (!py_given(v[V]) || !py_given(v[GRAD])) {
+        PyErr_Format(PyExc_TypeError, "%s() needs the argument '%s'", product_signature.name,
+                     py_given(v[V]) ? "grad" : "v");
+        return -1;
+    }
+    of->v = py_input(call, "v", v[V]);
+    if (!of->v)
+        return -1;
+    *grad = py_input(call, "grad", v[GRAD]);
+    return *grad ? 0 : -1;
+}
+
+static void see_columns(struct shapes *of, gram_tensor *grad)
+{
+    of->is_vector = of->v->ndim == 1;
+    if (of->is_vector)
+        py_as_column(of->v);
+    if (of->is_vector && grad->ndim == 1)
+        py_as_column(grad);
+    py_batch(&of->batch, of->v, 2);
+    py_batch(&of->batch, grad, 2);
+}
+
+static PyObject *product_gradients(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                                   PyObject *kwnames, bool query)
+{
+    gram_kernel_matmul_grads grads = GRAM_KERNEL_MATMUL_GRADS_INIT;
+    struct wanted wanted = {.call = product_signature.name, .most = MOST_GRADS};
+    gram_tensor *grad, *to[MOST_GRADS] = {NULL};
+    struct shapes of = {.v = NULL};
+    struct py_kernel k;
+    struct py_call call;
+    PyObject *v[ALL];
+    gram_status status;
+
+    if (py_begin(&call, module, &product_signature, args, nargs, kwnames, v))
+        return NULL;
+    call.query = query;
+    if (read_wrt(&call, v[WRT], &wanted) || py_pair(&call, v, &of.pair, &of.batch) ||
+        read_factors(&call, v, &of, &grad) || py_kernel_options(&call, v, &k) || py_place(&call) ||
+        check_lengths(&wanted, &k))
+        return py_fail(&call);
+    of.batch.dtype = py_pair_dtype(of.pair.x);
+    see_columns(&of, grad);
+    py_kernel_batch(&of.batch, &k);
+    if (make_outputs(&call, v[OUT], &wanted, &of, to))
+        return py_fail(&call);
+    grads.x = to[0], grads.y = to[1], grads.bandwidth = to[2], grads.regularization = to[3];
+    grads.lengths = to[LENGTHS], grads.v = to[TO_V];
+    if (query)
+        status = gram_kernel_matmul_vjp_workspace(call.g, of.pair.x, of.pair.y, &k.options, of.v,
+                                                  grad, &grads, &call.need);
+    else
+        PY_WORK(status, gram_kernel_matmul_vjp(call.g, of.pair.x, of.pair.y, &k.options, of.v, grad,
+                                               &grads));
     return py_end(&call, status);
 }
 
@@ -174,3 +270,24 @@ const char py_kernel_vjp_doc[] =
     "2.0\n";
 
 PY_WITH_WORKSPACE(py_kernel_vjp, products)
+
+const char py_kernel_matmul_vjp_doc[] =
+    "kernel_matmul_vjp" PY_TEXT_kernel_matmul_vjp
+    "Vector-Jacobian products of kernel_matmul(x, y, kernel, v=v, **options), which is K v, with\n"
+    "grad, which is (..., m, r) as the product, or (m,) where v is (n,).  They are those of\n"
+    "kernel_vjp with the cotangent grad @ v.T, of which no (m, n) matrix is stored, nor of K.\n\n"
+    "wrt is one of \"x\", \"y\", \"v\", \"bandwidth\", \"regularization\" and \"lengths\", or\n"
+    "a tuple of these for a tuple of results (and of out).  The gradients have the shapes of x,\n"
+    "y, v and lengths, and for numbers that of the batch.  If y is not given, \"x\" is the whole\n"
+    "gradient of x, and there is none for \"y\".  Ties and points that coincide contribute as in\n"
+    "kernel_vjp.  All arrays are float32, or all are float64.  Memory does not grow with m n; on\n"
+    "a GPU the call only enqueues its work.\n\n"
+    "Raises ValueError for values, shapes and dtypes that do not fit, and for p = 0, which has no\n"
+    "gradient; TypeError for arguments that are not arrays.\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> x, y = np.array([[3.0]]), np.array([[1.0], [2.0]])\n"
+    ">>> v, grad = np.array([1.0, 10.0]), np.array([2.0])\n"
+    ">>> gram.kernel_matmul_vjp(x, y, \"linear\", v=v, grad=grad).tolist()\n"
+    "[[42.0]]\n";
+
+PY_WITH_WORKSPACE(py_kernel_matmul_vjp, product_gradients)

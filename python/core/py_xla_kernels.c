@@ -124,13 +124,32 @@ static gram_status gradients(gram_context *g, struct py_xla_call *c)
                            &grads);
 }
 
+/* bandwidth, regularization, gradient, v, x, y (optional) -> the same of the product with v */
+static gram_status product_gradients(gram_context *g, struct py_xla_call *c)
+{
+    gram_kernel_matmul_grads grads = GRAM_KERNEL_MATMUL_GRADS_INIT;
+    gram_tensor **const to[] = {&grads.x, &grads.y, &grads.bandwidth, &grads.regularization};
+    struct py_kernel k;
+    int used = 0;
+
+    for (int i = 0; i < 4; i++)
+        if (c->integers[WANTED] >> i & 1)
+            *to[i] = &c->out[used++];
+    c->wrong = used != c->out_count;
+    if (c->wrong || !read_kernel(c, &k))
+        return GRAM_INVALID_ARGUMENT;
+    return gram_kernel_matmul_vjp(g, &c->in[4], c->in_count > 5 ? &c->in[5] : NULL, &k.options,
+                                  &c->in[3], &c->in[2], &grads);
+}
+
 const struct py_xla_operation *py_xla_kernel_operation(const struct xla_text *name)
 {
     static const struct py_xla_operation table[] = {
-        {       "kernel",    matrix, 3, 4, 1, 1,     INTEGERS, NUMBERS},
-        {"kernel_matmul",   product, 4, 5, 1, 1,     INTEGERS, NUMBERS},
-        {   "kernel_vjp", gradients, 4, 5, 1, 4, INTEGERS + 1, NUMBERS},
-        {           NULL,      NULL, 0, 0, 0, 0,            0,       0},
+        {           "kernel",            matrix, 3, 4, 1, 1,     INTEGERS, NUMBERS},
+        {    "kernel_matmul",           product, 4, 5, 1, 1,     INTEGERS, NUMBERS},
+        {       "kernel_vjp",         gradients, 4, 5, 1, 4, INTEGERS + 1, NUMBERS},
+        {"kernel_matmul_vjp", product_gradients, 5, 6, 1, 4, INTEGERS + 1, NUMBERS},
+        {               NULL,              NULL, 0, 0, 0, 0,            0,       0},
     };
 
     return py_xla_find(table, name);

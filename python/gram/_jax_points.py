@@ -6,7 +6,7 @@ import math
 import jax
 import jax.numpy as jnp
 
-from gram._jax_call import batched, call, named, result_type, summed
+from gram._jax_call import batched, call, moving, named, result_type, summed
 from gram._jax_derivatives import (
     COLUMN,
     NAMES,
@@ -19,7 +19,7 @@ from gram._jax_derivatives import (
     tangent,
     value,
 )
-from gram._jax_linear import linear
+from gram._jax_linear import directional, linear
 from gram._kernels import FAR_AWAY
 
 _BLOCK = 1 << 22  # elements of the matrices that a block of rows makes
@@ -176,13 +176,49 @@ def _matmul_vjp(options, primals, wanted, kept, grad):
         begin, end, shift = _on_diagonal(options, grad.shape[-2], v.shape[-2])
         product = grad[..., begin:end, :] * v[..., begin + shift : end + shift, :]
         found["regularization"] = product.sum((-1, -2))
-    names = [n for n in NAMES[:3] if n in wanted or (n == "y" and y is None and "x" in wanted)]
+    names = [n for n in NAMES[:3] if n in wanted]
+    others = [] if y is None else [y]
     if names:
-        found |= _blocks_vjp(options, tuple(names), x, x if y is None else y, bandwidth, grad, v)
-        if y is None and "x" in found:
-            found["x"] = found["x"] + found.pop("y")
+        found |= _product_vjp(options, tuple(names), x, bandwidth, grad, v, *others)
     like = dict(zip((*NAMES, "v"), primals, strict=True))
     return {name: summed(g, like[name]) for name, g in found.items()}
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _product_vjp(options, names, x, bandwidth, grad, v, *y):
+    """The gradients to the names, each with the batch of all; without y that to x is its whole."""
+    (integers, numbers, text), _ = options
+    none = jnp.zeros((), grad.dtype)
+    pairs = (bandwidth, 0), (none, 0), (grad, 2), (v, 2), (x, 2), *[(a, 2) for a in y]
+    shape, arrays = batched(*pairs)
+    own = {"x": x.shape[-2:], "y": (v.shape[-2], x.shape[-1])}
+    found = call(
+        "kernel_matmul_vjp", [((*shape, *own.get(name, ())), grad.dtype) for name in names],
+        *arrays, integers=[*integers, sum(1 << NAMES.index(name) for name in names)],
+        numbers=numbers, text=text, broadcast=True,
+    )  # fmt: skip
+    return dict(zip(names, found, strict=True))
+
+
+@functools.partial(_product_vjp.defjvp, symbolic_zeros=True)
+def _product_vjp_jvp(options, names, primals, tangents):
+    tangents = moving(tangents)
+    moved = [i for i, t in enumerate(tangents) if t is not None]
+    found = directional(
+        functools.partial(_composed_product_vjp, options, names), primals,
+        [tangents[i] for i in moved], moved,
+    )  # fmt: skip
+    return _product_vjp(options, names, *primals), dict(zip(names, found, strict=True))
+
+
+def _composed_product_vjp(options, names, x, bandwidth, grad, v, *y):
+    """What _product_vjp computes, in steps that have derivatives."""
+    both = not y and "x" in names
+    wanted = (*names, "y") if both else names
+    found = _blocks_vjp(options, wanted, x, *(y or [x]), bandwidth, grad, v)
+    if both:
+        found["x"] = found["x"] + found.pop("y")
+    return [found[name] for name in names]
 
 
 def _turned(options):

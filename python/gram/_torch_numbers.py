@@ -119,37 +119,73 @@ def _items(x, y, grad, words):
     return torch.broadcast_shapes(*[t.shape[:-2] for t in (x, y, grad)], *shapes).numel()
 
 
-def _slopes(x, y, words, name):
-    """d k / d name, a matrix, or 0."""
+def product_vjp(x, y, grad, v, words, wrt):
+    """The same of the product of the kernel matrix and v, whose cotangent is grad v^T: where the
+    slopes are a kernel too, by their product with v, which stores no matrix."""
+    totals = []
+    for name in wrt:
+        slopes = _slope_words(words, name)
+        if slopes is None:
+            totals += _blocks_vjp(x, y, grad, v, words, name)
+        elif slopes:
+            product = grad * _core.kernel_matmul(x, y, v=v, **slopes)
+            totals.append(product.sum((-2, -1), dtype=torch.float64))
+        else:
+            totals.append(torch.zeros((), dtype=torch.float64, device=x.device))
+    return totals
+
+
+def _blocks_vjp(x, y, grad, v, words, name):
+    """[That of one number], in blocks of rows of x, whose cotangents are stored."""
+    shape = torch.broadcast_shapes(*[t.shape[:-2] for t in (x, y, grad, v)])
+    rows = max(1, _BLOCK // max(1, y.shape[-2] * shape.numel()))
+    total = 0
+    for begin in range(0, x.shape[-2], rows):
+        part = slice(begin, begin + rows)
+        (found,) = vjp(x[..., part, :], y, grad[..., part, :] @ v.mT, words, [name])
+        total = total + found
+    return [total + torch.zeros((), dtype=torch.float64, device=x.device)]
+
+
+def _slope_words(words, name):
+    """The arguments of gram.kernel that give d k / d name; {} if it is 0, None without such."""
     if name.startswith("parameter "):
-        options = words | {"output": "parameter-derivative", "parameter": name[10:]}
-        return _core.kernel(x, y, **had(options))
+        return had(words | {"output": "parameter-derivative", "parameter": name[10:]})
     if "expression" in words:
         kernel, product = None, words["of"] == "product"
     else:
         kernel = words["kernel"].replace("_", "-")
         product = kernel in _OF_PRODUCT
     if name in ("p", "outer_power"):
-        unused = product or (name == "p" and kernel == "product-laplace")
-        return torch.zeros_like(x[..., :1]) if unused else _by_power(x, y, words, kernel, name)
+        return {} if product or (name == "p" and kernel == "product-laplace") else None
     of, expression = _FORMS.get(kernel, ("", ""))
     if name not in re.findall(r"\w+", expression):
-        return torch.zeros_like(x[..., :1])
+        return {}
+    if kernel == "product-laplace":  # p is the exponent too
+        return None
+    return _form_words(words, name, of, expression, words["p"])
+
+
+def _form_words(words, name, of, expression, p):
     numbers = {"l": words["bandwidth"]} | words
-    p = words["exponent"] if kernel == "product-laplace" else words["p"]
-    options = {"outer_power": words["outer_power"]} if "outer_power" in words else {}
-    slopes = _core.kernel(
-        x,
-        y,
-        **had({"expression": expression, "of": of, "p": p}),
-        parameters={n: numbers[n] for n in re.findall(r"\w+", expression) if n in numbers},
-        output="parameter-derivative",
-        parameter=name,
-        **options,
-    )
-    if kernel == "product-laplace":
-        slopes = slopes + _by_power(x, y, words, kernel, "p")
-    return slopes
+    return had({"expression": expression, "of": of, "p": p}) | {
+        "parameters": {n: numbers[n] for n in re.findall(r"\w+", expression) if n in numbers},
+        "output": "parameter-derivative",
+        "parameter": name,
+        **({"outer_power": words["outer_power"]} if "outer_power" in words else {}),
+    }
+
+
+def _slopes(x, y, words, name):
+    """d k / d name, a matrix, or 0."""
+    slopes = _slope_words(words, name)
+    if slopes is not None:
+        return _core.kernel(x, y, **slopes) if slopes else torch.zeros_like(x[..., :1])
+    kernel = None if "expression" in words else words["kernel"].replace("_", "-")
+    if name in ("p", "outer_power"):
+        return _by_power(x, y, words, kernel, name)
+    slopes = _core.kernel(x, y, **_form_words(words, name, *_FORMS[kernel], words["exponent"]))
+    return slopes + _by_power(x, y, words, kernel, "p")
 
 
 def _by_power(x, y, words, kernel, name):

@@ -29,14 +29,10 @@ def _matmul_backward(inputs, outputs, needs, grad):
     x, y, bandwidth, regularization, hypers, v, *options = inputs
     grads = [None] * 6
     if any(needs[:4]):
-        wrt = [n for n, need in zip(("x", "y", "bandwidth", "regularization"), needs) if need]
-        both = y is None and needs[0]
-        names = wrt + ["y"] * both
+        names = [name for name, need in zip(_NAMES, needs) if need]
         args = (bandwidth, regularization, hypers, grad, v, *options, names)
         found = dict(zip(names, kernel_matmul_vjp(x, y, *args), strict=True))
-        if both:
-            found["x"] = found["x"] + found.pop("y")
-        named = zip(("x", "y", "bandwidth", "regularization"), inputs[:4], strict=True)
+        named = zip(_NAMES, inputs[:4], strict=True)
         grads[:4] = [summed(found[n], t) if n in found else None for n, t in named]
     asked = [i for i, need in enumerate(needs[4]) if need]
     if asked:
@@ -91,6 +87,8 @@ def _matmul_vjp_backward(inputs, outputs, needs, cotangents):
     options = _torch_numbers.settled(hypers, options)
     given = dict(zip(wrt, cotangents, strict=True))
     points = x, (x if y is None else y), bandwidth
+    if y is None:  # its gradient is the sum of both
+        given["y"] = given.get("x")
     found = kernel_matmul_second(
         *points, regularization, [], grad, v, *[given.get(name) for name in _NAMES], *options
     )
@@ -110,22 +108,16 @@ def _matmul_vjp_backward(inputs, outputs, needs, cotangents):
     expand=True,
 )
 def kernel_matmul_vjp(x, y, bandwidth, regularization, hypers, grad, v, *rest):
-    """In blocks of rows of x, whose cotangents grad v^T are all that is stored."""
+    """Without the cotangent grad v^T; where y is none, x has its whole gradient."""
     *options, wrt = rest
     x, y, grad, v = plain(x, y, grad, v)
     like = _matmul_vjp_shape(x, y, bandwidth, regularization, hypers, grad, v, *rest)
-    total = [torch.zeros_like(t) for t in like]
-    y = x if y is None else y
-    for part in _row_blocks(x, y, grad, v):
-        words = keywords(bandwidth, regularization, hypers, _moved(options, part))
-        product = grad[..., part, :] @ v.mT
-        found = _core.kernel_vjp(x[..., part, :], y, grad=product, wrt=tuple(wrt), **had(words))
-        for name, to, g in zip(wrt, total, found, strict=True):
-            if name == "x":
-                to[..., part, :] = g
-            else:
-                to += g
-    return total
+    # Halves are differentiated in the precision of the result.
+    x, y = (None if t is None else t.to(grad.dtype) for t in (x, y))
+    words = had(keywords(bandwidth, regularization, hypers, options))
+    found = _core.kernel_matmul_vjp(x, y, v=v, grad=grad, wrt=tuple(wrt), **words)
+    # The batch of v and of grad is part of that of the gradients already; that of numbers too.
+    return [g.expand(t.shape).contiguous() for g, t in zip(found, like, strict=True)]
 
 
 @operator(
@@ -136,16 +128,13 @@ def kernel_matmul_vjp(x, y, bandwidth, regularization, hypers, grad, v, *rest):
     expand=True,
 )
 def kernel_matmul_number_vjp(x, y, bandwidth, regularization, hypers, grad, v, *rest):
-    """The gradients to the numbers that wrt names as OPTIONS does, in blocks of rows too."""
+    """The gradients to the numbers that wrt names as OPTIONS does."""
     *options, wrt = rest
     like = _matmul_vjp_shape(x, y, bandwidth, regularization, hypers, grad, v, *rest)
     x, y, grad, v = plain(x, y, grad, v)
     words = keywords(bandwidth, regularization, hypers, options)
-    y, found = x if y is None else y, [0] * len(wrt)
-    for part in _row_blocks(x, y, grad, v):
-        product = grad[..., part, :] @ v.mT
-        mine = _torch_numbers.vjp(x[..., part, :], y, product, words, wrt)
-        found = [a + b for a, b in zip(found, mine, strict=True)]
+    y = x if y is None else y
+    found = _torch_numbers.product_vjp(x, y, grad, v, words, wrt)
     return [t.new_zeros(t.shape) + g for g, t in zip(found, like, strict=True)]
 
 

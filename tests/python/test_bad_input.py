@@ -177,6 +177,12 @@ def test_other_arguments():
         gram.kernel_vjp(X, grad=a, wrt=(3,))
     with pytest.raises(TypeError, match="expected a tuple of 2 arrays"):
         gram.kernel_vjp(X, grad=a, wrt=("x", "y"), out=X.copy())
+    with pytest.raises(TypeError, match="needs the argument 'v'"):
+        gram.kernel_matmul_vjp(X, grad=a)
+    with pytest.raises(TypeError, match="needs the argument 'grad'"):
+        gram.kernel_matmul_vjp(X, v=a)
+    with pytest.raises(ValueError, match="grads.y is given, expected NULL, because y is NULL"):
+        gram.kernel_matmul_vjp(X, v=X, grad=X, wrt="y")
     with pytest.raises(ValueError, match="accumulate needs out"):
         gram.agop(a, X.T, a, X.T, accumulate=True)
     with pytest.raises(ValueError, match="pivots"):
@@ -243,6 +249,10 @@ EMPTY = {
     "kernel": (lambda: gram.kernel(o(3, 2), o(0, 2)), (3, 0)),
     "kernel_vjp": (
         lambda: gram.kernel_vjp(o(0, 3), o(2, 3), grad=o(0, 2), wrt=("x", "y")), [(0, 3), (2, 3)],
+    ),
+    "kernel_matmul_vjp": (
+        lambda: gram.kernel_matmul_vjp(o(0, 3), o(2, 3), v=o(2, 4), grad=o(0, 4), wrt=("x", "v")),
+        [(0, 3), (2, 4)],
     ),
     "kernel_matmul": (lambda: gram.kernel_matmul(o(3, 2), o(0, 2), v=o(0, 4)), (3, 4)),
     "kernel_reduce": (lambda: gram.kernel_reduce(o(0, 2), o(3, 2), what="min"), (0,)),

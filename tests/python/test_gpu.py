@@ -74,6 +74,10 @@ CALLS = {
     "kernel_vjp": lambda put: gram.kernel_vjp(
         put(X), put(Y), "gaussian", grad=put(draw(70, 50)), wrt=("x", "y", "bandwidth")
     ),
+    "kernel_matmul_vjp": lambda put: gram.kernel_matmul_vjp(
+        put(X), put(Y), "gaussian", v=put(draw(50, 3)), grad=put(draw(70, 3)),
+        wrt=("x", "y", "v", "bandwidth"),
+    ),
     "cdist_grad": lambda put: gram.cdist_grad(
         put(draw(70, 50)), put(X.T), put(draw(2, 70)), put(Y.T), 1.5
     ),

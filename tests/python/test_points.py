@@ -194,6 +194,46 @@ def test_kernel_vjp_is_the_derivative(name):
 
 
 @pytest.mark.parametrize("name", ["gaussian", "laplace", "matern52", "polynomial", "cosine"])
+def test_kernel_matmul_vjp_is_that_of_the_cotangent(name):
+    x, y, v, grad = draw(50, 3), draw(40, 3, seed=1), draw(40, 2, seed=2), draw(50, 2, seed=3)
+    options = width(name, 1.3) | NUMBERS.get(name, {}) | {"regularization": 0.3}
+    wrt = ("x", "y", "regularization", *width(name, 1.3))
+    got = gram.kernel_matmul_vjp(x, y, name, v=v, grad=grad, wrt=(*wrt, "v"), **options)
+    expected = gram.kernel_vjp(x, y, name, grad=grad @ v.T, wrt=wrt, **options)
+    for g, e in zip(got, expected, strict=False):
+        np.testing.assert_allclose(g, e, rtol=1e-11, atol=1e-11)
+    product = gram.kernel_matmul(y, x, name, v=grad, **options)
+    np.testing.assert_allclose(got[-1], product, atol=1e-12)
+    of_x, of_v = gram.kernel_matmul_vjp(
+        x[:40], kernel=name, v=v[:, 0], grad=grad[:40, 0], wrt=("x", "v"), **options
+    )
+    cotangent = grad[:40, :1] @ v[:, :1].T
+    parts = gram.kernel_vjp(x[:40], kernel=name, grad=cotangent, wrt=("x", "y"), **options)
+    np.testing.assert_allclose(of_x, parts[0] + parts[1], atol=1e-11)
+    np.testing.assert_allclose(
+        of_v, gram.kernel_matmul(x[:40], kernel=name, v=grad[:40, 0], **options), atol=1e-12
+    )
+
+
+def test_kernel_matmul_vjp_takes_lengths_and_powers_per_item():
+    x, y = draw(2, 9, 3), draw(7, 3, seed=1)
+    v, grad = draw(7, 2, seed=2), draw(2, 9, 2, seed=3)
+    options = {"p": np.array([1.0, 1.7]), "lengths": np.array([0.5, 1.5, 4.0])}
+    wrt = ("x", "y", "lengths")
+    got = gram.kernel_matmul_vjp(x, y, v=v, grad=grad, wrt=wrt, **options)
+    expected = gram.kernel_vjp(x, y, grad=grad @ v.T, wrt=wrt, **options)
+    for g, e in zip(got, expected, strict=True):
+        np.testing.assert_allclose(g, e, atol=1e-12)
+    same = {"v": draw(9, 2), "grad": draw(9, 2, seed=4), "wrt": "lengths"}
+    one = gram.kernel_matmul_vjp(x[0], kernel="gaussian", lengths=options["lengths"], **same)
+    cotangent = same["grad"] @ same["v"].T
+    two = gram.kernel_vjp(
+        x[0], kernel="gaussian", lengths=options["lengths"], grad=cotangent, wrt="lengths"
+    )
+    np.testing.assert_allclose(one, two, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "laplace", "matern52", "polynomial", "cosine"])
 def test_lengths_divide_the_columns(name):
     x, y, grad = draw(5, 3), draw(4, 3, seed=1), draw(5, 4, seed=2)
     lengths = np.array([0.5, 1.5, 4.0])
