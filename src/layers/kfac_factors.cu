@@ -20,6 +20,7 @@
 #define BATCH   FACTOR_BATCH
 #define EACH    4 /* SIDE by SIDE elements are EACH by EACH a thread */
 #define ROW     (SIDE + 4)
+#define LOADS   (DEPTH * SIDE / THREADS)
 
 typedef struct factor_params params;
 
@@ -51,13 +52,19 @@ static __device__ struct part feature_at(const params &a, long long group, long 
     return p;
 }
 
+/* True if the element lies in memory; otherwise it is *value. */
+static __device__ bool is_stored(const params &a, const struct part &p, const struct part &f,
+                                 REAL *value)
+{
+    *value = p.there && f.there == 2 ? (REAL)1 : (REAL)0;
+    return p.there && f.there == 1 && (!a.l.patches || inside(a.l, f, p));
+}
+
 static __device__ REAL element_of(const params &a, const struct part &p, const struct part &f)
 {
-    if (!p.there || f.there != 1)
-        return p.there && f.there == 2 ? (REAL)1 : (REAL)0;
-    if (a.l.patches && !inside(a.l, f, p))
-        return 0;
-    return side_value(a.l.a, p.at + f.at);
+    REAL value;
+
+    return is_stored(a, p, f, &value) ? side_value(a.l.a, p.at + f.at) : value;
 }
 
 /* ---- Products ------------------------------------------------------------------------------- */
@@ -75,15 +82,40 @@ static __device__ void tile_of(long long pair, long long *i, long long *j)
     *j = pair - row * (row + 1) / 2;
 }
 
-/* DEPTH positions of SIDE features to shared memory. */
+/* DEPTH positions of SIDE features to shared memory.  A thread's elements are all read before the
+ * first is stored, and numbers of the type REAL without a branch, so that their latencies
+ * overlap. */
 static __device__ void load(const params &a, const struct part *positions,
                             const struct part *features, REAL (*to)[ROW])
 {
     const int t = (int)threadIdx.x;
+    REAL got[LOADS];
+    bool stored[LOADS];
+    long long at[LOADS];
 
-    for (int e = t; e < DEPTH * SIDE; e += THREADS) {
-        const int q = a.planes ? e % DEPTH : e / SIDE, f = a.planes ? e / DEPTH : e % SIDE;
-        to[q][f] = element_of(a, positions[q], features[f]);
+#pragma unroll
+    for (int u = 0; u < LOADS; u++) {
+        const int e = t + u * THREADS;
+        const struct part &p = positions[a.planes ? e % DEPTH : e / SIDE];
+        const struct part &f = features[a.planes ? e / DEPTH : e % SIDE];
+        stored[u] = is_stored(a, p, f, &got[u]);
+        at[u] = p.at + f.at;
+    }
+    if (a.l.a.dtype == DEVICE_REAL) {
+#pragma unroll
+        for (int u = 0; u < LOADS; u++)
+            if (stored[u])
+                got[u] = ((const REAL *)a.l.a.data)[at[u]];
+    } else {
+#pragma unroll
+        for (int u = 0; u < LOADS; u++)
+            if (stored[u])
+                got[u] = side_value(a.l.a, at[u]);
+    }
+#pragma unroll
+    for (int u = 0; u < LOADS; u++) {
+        const int e = t + u * THREADS;
+        to[a.planes ? e % DEPTH : e / SIDE][a.planes ? e / DEPTH : e % SIDE] = got[u];
     }
 }
 
