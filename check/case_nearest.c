@@ -20,13 +20,18 @@ enum data {
     INTEGERS, /* 0, 1, 2: ties everywhere, and distances that are exact for p = 0, 1 and 2 */
     COPIES,   /* all rows of y are one of four */
     OFFSET,   /* mean 1e4, deviation 1 */
-    SPECIAL   /* one row of each with NaN, one with infinity */
+    SPECIAL,  /* one row of each with NaN, one with infinity */
+    POSITIVE, /* in [0.1, 1) */
+    MISSING,  /* normal; a third of the numbers is NaN */
+    HOLES     /* positive; a row with NaN, one of zeros */
 };
 
 struct row {
     int64_t m, n, k, count;
     int64_t x_batch, y_batch; /* 0: none */
     double p;
+    gram_distance_kind kind; /* GRAM_DISTANCE_MINKOWSKI without weights: the p-norm of the call */
+    int weights;             /* 1: of all items; 2: other ones for each item of x_batch */
     gram_dtype dtype;
     enum layout x_layout, y_layout, out_layout;
     enum data data;
@@ -38,6 +43,30 @@ struct row {
 };
 
 /* clang-format off */
+/* What every metric goes through, on data that suits it. */
+#define METRIC(metric, columns, suited) \
+    {.kind = (metric), .m = 50, .n = 1100, .k = (columns), .count = 10, .p = 2, .dtype = GRAM_F32, \
+     .data = (suited), .why = "a metric, two blocks"}, \
+    {.kind = (metric), .m = 50, .n = 600, .k = (columns), .count = 10, .p = 2, .dtype = GRAM_F64, \
+     .data = (suited), .radius = 0.4, .counts = true, .why = "a metric, a radius"}, \
+    {.kind = (metric), .m = 90, .k = (columns), .count = 12, .p = 2, .dtype = GRAM_F32, \
+     .data = (suited), .same = true, .exclude = true, .why = "a metric, y is x, without itself"}, \
+    {.kind = (metric), .m = 3, .n = 5000, .k = (columns), .count = 8, .p = 2, .dtype = GRAM_F32, \
+     .data = (suited), .why = "a metric, parts"}, \
+    {.kind = (metric), .m = 30, .n = 40, .k = (columns), .count = 40, .p = 2, .dtype = GRAM_F64, \
+     .data = HOLES, .counts = true, .why = "a metric, NaN and zeros"}, \
+    {.kind = (metric), .m = 20, .n = 30, .k = (columns), .count = 5, .p = 2, .dtype = GRAM_F16, \
+     .data = (suited), .x_layout = COLUMN_MAJOR, .y_layout = EVERY_SECOND, \
+     .why = "a metric, halves"}, \
+    {.kind = (metric), .m = 20, .n = 0, .k = (columns), .count = 2, .p = 2, .dtype = GRAM_F32, \
+     .counts = true, .data = (suited), .why = "a metric, no rows of y"}
+#define WEIGHTED(metric, suited) \
+    {.kind = (metric), .m = 40, .n = 70, .k = 9, .count = 7, .p = 1.3, .dtype = GRAM_F32, \
+     .data = (suited), .weights = 1, .counts = true, .why = "weights"}, \
+    {.kind = (metric), .m = 11, .n = 23, .k = 6, .count = 5, .x_batch = 3, .p = 2, \
+     .dtype = GRAM_F64, .data = (suited), .weights = 2, .why = "weights of each item"}, \
+    {.kind = (metric), .m = 50, .k = 6, .count = 5, .p = 1, .dtype = GRAM_F64, .same = true, \
+     .exclude = true, .data = (suited), .weights = 1, .why = "weights, y is x"}
 static const struct row rows[] = {
     {.m = 1, .n = 1, .k = 1, .count = 1, .p = 2, .dtype = GRAM_F32, .why = "smallest"},
     {.m = 0, .n = 3, .k = 2, .count = 2, .p = 2, .dtype = GRAM_F32, .why = "no rows of x"},
@@ -117,6 +146,31 @@ static const struct row rows[] = {
     {.m = 3, .n = 0, .k = 2, .count = 2, .x_batch = 150, .p = 2, .dtype = GRAM_F32, .same = true,
      .exclude = true, .why = "many tiny items"},
     {.m = 5, .n = 9, .k = 2500, .count = 3, .p = 2, .dtype = GRAM_F32, .why = "many columns"},
+    METRIC(GRAM_DISTANCE_COSINE, 7, NORMAL),
+    METRIC(GRAM_DISTANCE_CORRELATION, 7, NORMAL),
+    METRIC(GRAM_DISTANCE_CANBERRA, 7, NORMAL),
+    METRIC(GRAM_DISTANCE_BRAYCURTIS, 7, POSITIVE),
+    METRIC(GRAM_DISTANCE_HAMMING, 7, INTEGERS),
+    METRIC(GRAM_DISTANCE_JACCARD, 7, INTEGERS),
+    METRIC(GRAM_DISTANCE_JENSENSHANNON, 7, POSITIVE),
+    METRIC(GRAM_DISTANCE_KULLBACK_LEIBLER, 7, POSITIVE),
+    METRIC(GRAM_DISTANCE_HELLINGER, 7, POSITIVE),
+    METRIC(GRAM_DISTANCE_CHI2, 7, POSITIVE),
+    METRIC(GRAM_DISTANCE_HAVERSINE, 2, POSITIVE),
+    METRIC(GRAM_DISTANCE_NAN_EUCLIDEAN, 7, MISSING),
+    WEIGHTED(GRAM_DISTANCE_MINKOWSKI, NORMAL),
+    WEIGHTED(GRAM_DISTANCE_SEUCLIDEAN, NORMAL),
+    WEIGHTED(GRAM_DISTANCE_COSINE, NORMAL),
+    WEIGHTED(GRAM_DISTANCE_CORRELATION, NORMAL),
+    WEIGHTED(GRAM_DISTANCE_CANBERRA, NORMAL),
+    WEIGHTED(GRAM_DISTANCE_BRAYCURTIS, POSITIVE),
+    WEIGHTED(GRAM_DISTANCE_HAMMING, NORMAL),
+    WEIGHTED(GRAM_DISTANCE_JACCARD, NORMAL),
+    WEIGHTED(GRAM_DISTANCE_JENSENSHANNON, POSITIVE),
+    WEIGHTED(GRAM_DISTANCE_KULLBACK_LEIBLER, POSITIVE),
+    WEIGHTED(GRAM_DISTANCE_HELLINGER, POSITIVE),
+    WEIGHTED(GRAM_DISTANCE_CHI2, POSITIVE),
+    WEIGHTED(GRAM_DISTANCE_NAN_EUCLIDEAN, MISSING),
 };
 /* clang-format on */
 
@@ -124,9 +178,9 @@ static void label(int row, char *text, size_t size)
 {
     const struct row *r = &rows[row];
 
-    snprintf(text, size, "%lldx%lldx%lld count=%lld p=%g dtype=%d: %s", (long long)r->m,
-             (long long)(r->same ? r->m : r->n), (long long)r->k, (long long)r->count, r->p,
-             (int)r->dtype, r->why);
+    snprintf(text, size, "%lldx%lldx%lld count=%lld metric=%d p=%g dtype=%d: %s", (long long)r->m,
+             (long long)(r->same ? r->m : r->n), (long long)r->k, (long long)r->count, (int)r->kind,
+             r->p, (int)r->dtype, r->why);
 }
 
 enum argument {
@@ -136,6 +190,7 @@ enum argument {
     DISTANCES,
     COUNTS,
     P,
+    WEIGHTS,
     ARGUMENTS
 };
 
@@ -148,9 +203,16 @@ struct problem {
     gram_scalar p;
     double radius;
     struct reference_batch batch;
+    gram_distance metric;
 };
 
-static const char *const names[] = {"x", "y", "indices", "distances", "counts", "p"};
+static const char *const names[] = {"x", "y", "indices", "distances", "counts", "p", "weights"};
+
+/* Is the metric an option of the call? */
+static bool has_metric(const struct row *row)
+{
+    return row->kind != GRAM_DISTANCE_MINKOWSKI || row->weights;
+}
 
 /* ---- Data ----------------------------------------------------------------------------------- */
 
@@ -162,12 +224,19 @@ static void fill(struct harness *h, struct test_tensor *t, enum data data)
         test_fill_integers(h, t, 3);
     else
         test_fill_normal(h, t, data == OFFSET ? 1e4 : 0, 1);
+    for (int64_t i = 0; (data == POSITIVE || data == HOLES) && i < count; i++)
+        test_put(&t->t, i, 0.1 + 0.9 * test_uniform(h));
+    for (int64_t i = 0; data == MISSING && i < count; i++)
+        if (test_uniform(h) < 0.33)
+            test_put(&t->t, i, NAN);
+    for (int64_t i = 0; data == HOLES && i < cols && count >= 4 * cols; i++)
+        test_put(&t->t, 3 * cols + i, 0);
     for (int64_t i = 0; data == COPIES && i < count; i++)
         test_put(&t->t, i, (double)(i / cols * 2654435761 % 4) - (double)(i % cols));
-    if (data == SPECIAL && count >= 4 * cols) {
+    if ((data == SPECIAL || data == HOLES) && count >= 4 * cols)
         test_put(&t->t, cols + 1, NAN);
+    if (data == SPECIAL && count >= 4 * cols)
         test_put(&t->t, 2 * cols, INFINITY);
-    }
 }
 
 static void create(struct harness *h, struct problem *q, enum argument which, gram_dtype dtype,
@@ -177,6 +246,20 @@ static void create(struct harness *h, struct problem *q, enum argument which, gr
 
     test_tensor_create(h, &q->t[which], dtype, layout, dims - skip, shape + skip);
     q->used[which] = true;
+}
+
+/* Some of the weights are zero, but no variance is. */
+static void create_weights(struct harness *h, struct problem *q)
+{
+    const struct row *row = q->row;
+
+    create(h, q, WEIGHTS, GRAM_F64, ROW_MAJOR,
+           (int64_t[]){row->weights == 2 ? row->x_batch : 0, row->k, 0}, 2);
+    for (int64_t i = 0; i < test_count(&q->t[WEIGHTS].t); i++)
+        test_put(&q->t[WEIGHTS].t, i,
+                 i % 3 == 1 && row->kind != GRAM_DISTANCE_SEUCLIDEAN ? 0 : 0.5 + test_uniform(h));
+    test_tensor_freeze(&q->t[WEIGHTS]);
+    q->metric.weights = &q->t[WEIGHTS].t;
 }
 
 static void create_outputs(struct harness *h, struct problem *q)
@@ -219,6 +302,10 @@ static void setup(struct harness *h, const struct row *row, struct problem *q)
         test_tensor_freeze(&q->t[P]);
         q->p = gram_values(&q->t[P].t);
     }
+    q->metric = (gram_distance)GRAM_DISTANCE_INIT;
+    q->metric.kind = row->kind, q->metric.p = q->p;
+    if (row->weights)
+        create_weights(h, q);
     create_outputs(h, q);
 }
 
@@ -232,11 +319,16 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
     gram_tensor *indices = q->used[INDICES] ? &q->there[INDICES].t : NULL,
                 *distances = q->used[DISTANCES] ? &q->there[DISTANCES].t : NULL;
     const gram_scalar p = q->row->per_item ? gram_values(&q->there[P].t) : q->p;
+    gram_distance metric = q->metric;
 
     options.exclude_self = q->row->exclude;
     options.within = q->radius < INFINITY;
     options.radius = q->radius;
     options.counts = q->used[COUNTS] ? &q->there[COUNTS].t : NULL;
+    if (metric.weights)
+        metric.weights = &q->there[WEIGHTS].t;
+    if (has_metric(q->row))
+        options.metric = &metric;
     return need ? gram_nearest_workspace(h->g, x, y, p, &options, indices, distances, need)
                 : gram_nearest(h->g, x, y, p, &options, indices, distances);
 }
@@ -260,6 +352,26 @@ struct answer {
     int64_t *indices; /* of the reference */
 };
 
+/* No less than what gram/pairwise.h says of the errors with a metric, for rows of few numbers of
+ * ordinary size; the reference has as many errors in f64. */
+static double metric_bound(const struct problem *q, double d)
+{
+    const double eps = test_eps(q->row->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32),
+                 e = ((double)q->row->k + 16) * eps;
+
+    switch (q->row->kind) {
+    case GRAM_DISTANCE_COSINE:
+    case GRAM_DISTANCE_CORRELATION:
+        return e * d + 100 * eps * sqrt(fabs(d)) + 1e4 * eps * eps;
+    case GRAM_DISTANCE_KULLBACK_LEIBLER:
+        return 4 * e * (double)q->row->k;
+    case GRAM_DISTANCE_HAVERSINE:
+        return 64 * eps * d;
+    default:
+        return 2 * e * fabs(d) + 32 * eps * sqrt((double)q->row->k);
+    }
+}
+
 static void find_distances(const struct problem *q, struct answer *a)
 {
     const struct pair_question question = {
@@ -267,8 +379,11 @@ static void find_distances(const struct problem *q, struct answer *a)
 
     for (int64_t j = 0; j < a->n; j++) {
         const int64_t at[3] = {a->item, a->i, j};
-        a->want[j] = pair_want(&question, &q->batch, at);
-        a->bound[j] = pair_bound(&question, &q->batch, at, a->want[j]);
+        a->want[j] = has_metric(q->row)
+                         ? reference_metric(question.x, question.y, &q->metric, 0, &q->batch, at)
+                         : pair_want(&question, &q->batch, at);
+        a->bound[j] = has_metric(q->row) ? metric_bound(q, a->want[j])
+                                         : pair_bound(&question, &q->batch, at, a->want[j]);
         a->returned[j] = false;
     }
 }
@@ -295,7 +410,7 @@ static int64_t check_listed(struct harness *h, const struct problem *q, const st
 {
     int64_t before = -1, listed = 0;
 
-    *last = -1;
+    *last = -INFINITY;
     for (int64_t c = 0; c < q->row->count; c++) {
         const int64_t at = (a->item * q->row->m + a->i) * q->row->count + c;
         const int64_t j = (int64_t)test_at(&q->t[INDICES].t, at);
@@ -325,6 +440,7 @@ static int64_t check_listed(struct harness *h, const struct problem *q, const st
 
 static void check_row(struct harness *h, const struct problem *q, const struct answer *a)
 {
+    /* Distances of the table that are whole numbers, or their ratios, are ordered exactly. */
     const bool exact = q->row->data == INTEGERS || q->row->data == COPIES;
     double last;
     int64_t listed = check_listed(h, q, a, &last);

@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "device.h"
+#include "metrics.h"
 #include "text.h"
 #include <math.h>
 #include <string.h>
@@ -18,6 +19,7 @@ struct settings {
     int64_t count;
     double p, radius;
     int exclude_self;
+    int metric; /* the place in metric_kinds */
 };
 
 static const struct option_row rows[] = {
@@ -26,6 +28,9 @@ static const struct option_row rows[] = {
     NUMBER("p", 'p', "P", offsetof(struct settings, p), "2", 0, INFINITY,
            "the norm, from 0 (the number of coordinates that differ) to inf (the largest "
            "difference)"),
+    CHOICE("metric", 'm', "NAME", offsetof(struct settings, metric), "minkowski", METRIC_NAMES,
+           "another distance than that of the p-norm; haversine takes latitude and longitude in "
+           "radians"),
     NUMBER("radius", 'r', "R", offsetof(struct settings, radius), "inf", 0, INFINITY,
            "only neighbours at a distance of at most R"),
     FLAG("exclude-self", 0, offsetof(struct settings, exclude_self),
@@ -89,11 +94,15 @@ static enum exit_status search(gram_context *g, const struct settings *s, struct
                                struct there *at, struct failure *why)
 {
     gram_nearest_options options = GRAM_NEAREST_OPTIONS_INIT;
+    gram_distance metric = GRAM_DISTANCE_INIT;
     gram_status done;
 
     options.exclude_self = s->exclude_self;
     options.within = s->radius < INFINITY;
     options.radius = s->radius;
+    metric.kind = metric_kinds[s->metric];
+    if (metric.kind != GRAM_DISTANCE_MINKOWSKI)
+        options.metric = &metric;
     TRY(device_matrix_send(g, &p->x, &at->x, why));
     if (p->two)
         TRY(device_matrix_send(g, &p->y, &at->y, why));
@@ -185,10 +194,11 @@ const struct command cmd_nearest = {
         "at the same distance, the lower row of Y comes first. Without Y, it searches among the "
         "rows of X. The search is exact, and compares all pairs.\n\n"
         "X and Y are numeric tables in text or .npy arrays. A row that holds a missing number has "
-        "no neighbours.",
+        "no neighbours, except with --metric nan-euclidean, which measures what both rows have.",
     .examples =
         "  gram nearest points.csv -k 5 --exclude-self -o graph.csv\n"
-        "  gram nearest queries.npy points.npy -p 1 --radius 0.5 | head",
+        "  gram nearest queries.npy points.npy -p 1 --radius 0.5 | head\n"
+        "  gram nearest documents.npy --metric cosine -k 3",
     .least = 1,
     .most = 2,
     .settings_bytes = sizeof(struct settings),

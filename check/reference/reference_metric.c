@@ -168,10 +168,11 @@ static void sums(const struct rows *r, gram_distance_kind kind, double *s, doubl
 
 static double haversine(const struct rows *r)
 {
-    double s = sin((at(r, false, 0) - at(r, true, 0)) / 2);
-    double t = sin((at(r, false, 1) - at(r, true, 1)) / 2);
+    const double s = sin((at(r, false, 0) - at(r, true, 0)) / 2);
+    const double t = sin((at(r, false, 1) - at(r, true, 1)) / 2);
+    const double half = sqrt(s * s + cos(at(r, false, 0)) * cos(at(r, true, 0)) * t * t);
 
-    return 2 * asin(fmin(1, sqrt(s * s + cos(at(r, false, 0)) * cos(at(r, true, 0)) * t * t)));
+    return 2 * asin(half > 1 ? 1 : half); /* a NaN stays one */
 }
 
 static double of_sums(const struct rows *r, gram_distance_kind kind, bool no_root)

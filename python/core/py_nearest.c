@@ -15,11 +15,13 @@ enum {
     RADIUS,
     COUNTS,
     OUT,
+    METRIC,
+    WEIGHTS,
     COUNT
 };
 
-static const unsigned char words[] = {PY_x,      PY_y,      PY_count, PY_p, PY_exclude_self,
-                                      PY_radius, PY_counts, PY_out};
+static const unsigned char words[] = {PY_x,      PY_y,      PY_count, PY_p,      PY_exclude_self,
+                                      PY_radius, PY_counts, PY_out,   PY_metric, PY_weights};
 static const struct py_signature signature = {"gram.nearest", words, COUNT, 2, 1};
 
 struct request {
@@ -77,31 +79,38 @@ static PyObject *search(PyObject *module, PyObject *const *args, Py_ssize_t narg
                         PyObject *kwnames, bool query)
 {
     struct py_state *state = py_state_of(module);
-    gram_scalar p = gram_number(2);
+    gram_distance metric = GRAM_DISTANCE_INIT;
     struct py_shape shape = {0};
     struct request r = {0};
     struct py_pair pair;
     struct py_call call;
     PyObject *v[COUNT];
     gram_status status;
+    bool given;
 
     if (py_parse(state, &signature, args, nargs, kwnames, v) || read_options(v, &r) ||
         py_open(&call, state, signature.name))
         return NULL;
     call.query = query;
-    if (py_pair(&call, v, &pair, &shape) || py_scalar(&call, "p", v[P], &p) || py_place(&call))
+    if (py_pair(&call, v, &pair, &shape) ||
+        py_metric(&call, v[METRIC], v[WEIGHTS], v[P] != NULL, &metric, &given) ||
+        py_scalar(&call, "p", v[P], &metric.p) || py_place(&call))
         return py_fail(&call);
-    if (p.tensor)
-        py_batch(&shape, p.tensor, 0);
+    r.options.metric = given ? &metric : NULL;
+    shape.dtype = py_pair_dtype(pair.x);
+    if (metric.p.tensor)
+        py_batch(&shape, metric.p.tensor, 0);
+    if (metric.weights)
+        py_batch(&shape, metric.weights, 1);
     py_append(&shape, pair.x->ndim >= 2 ? pair.x->shape[pair.x->ndim - 2] : 0);
     if (make_outputs(&call, v, shape, &r))
         return py_fail(&call);
     if (query)
-        status = gram_nearest_workspace(call.g, pair.x, pair.y, p, &r.options, r.indices,
+        status = gram_nearest_workspace(call.g, pair.x, pair.y, metric.p, &r.options, r.indices,
                                         r.distances, &call.need);
     else
         PY_WORK(status,
-                gram_nearest(call.g, pair.x, pair.y, p, &r.options, r.indices, r.distances));
+                gram_nearest(call.g, pair.x, pair.y, metric.p, &r.options, r.indices, r.distances));
     return py_end(&call, status);
 }
 
@@ -114,7 +123,8 @@ const char py_nearest_doc[] =
     "indices are int64.  count is at most 1024.  Without y, the rows of x are compared with each\n"
     "other, and exclude_self=True leaves out each row itself.  radius keeps only neighbours at a\n"
     "distance of at most radius.  counts, an array (..., m) of int64, receives how many there\n"
-    "are, whether or not they are among the first `count`.\n\n"
+    "are, whether or not they are among the first `count`.  metric and weights measure another\n"
+    "distance than the p-norm, by the names and the rules of cdist.\n\n"
     "Places for which there is no neighbour hold the distance inf and the index -1.  A pair whose\n"
     "distance is nan or infinite is no neighbour.\n\n"
     "Raises ValueError for values, shapes and dtypes that do not fit, and TypeError for\n"
@@ -123,6 +133,8 @@ const char py_nearest_doc[] =
     ">>> x = np.array([[0.0], [1.0], [5.0]])\n"
     ">>> distances, indices = gram.nearest(x, count=1, exclude_self=True)\n"
     ">>> distances.ravel().tolist(), indices.ravel().tolist()\n"
-    "([1.0, 1.0, 4.0], [1, 0, 1])\n";
+    "([1.0, 1.0, 4.0], [1, 0, 1])\n"
+    ">>> gram.nearest(np.eye(4), np.ones((1, 4)), count=1, metric=\"jaccard\")[0].ravel()\n"
+    "array([0.75, 0.75, 0.75, 0.75])\n";
 
 PY_WITH_WORKSPACE(py_nearest, search)

@@ -25,8 +25,8 @@
   "(x, p=2.0, *, root=True, rows=2000, seed=0, out=None)\n--\n\n"
 
 #define PY_TEXT_nearest \
-  "(x, y=None, *, count, p=2.0, exclude_self=False, radius=None, counts=None, out=None)" \
-  "\n--\n\n"
+  "(x, y=None, *, count, p=2.0, exclude_self=False, radius=None, counts=None,\n    " \
+  "out=None, metric=None, weights=None)\n--\n\n"
 
 #define PY_TEXT_kernel \
   "(x, y=None, kernel=\"laplace\", *,\n    " \

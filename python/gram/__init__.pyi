@@ -227,6 +227,8 @@ def nearest(
     radius: float | None = None,
     counts: Array | None = None,
     out: tuple[Array, Array] | None = None,
+    metric: Metric | None = None,
+    weights: Array | None = None,
 ) -> tuple[NDArray[Any], NDArray[Any]]: ...
 @overload
 def nearest(
@@ -239,6 +241,8 @@ def nearest(
     radius: float | None = None,
     counts: Array | None = None,
     out: tuple[Array, Array] | None = None,
+    metric: Metric | None = None,
+    weights: Array | None = None,
 ) -> tuple[_ArrayT, _ArrayT]: ...
 @overload
 def kernel(

@@ -46,6 +46,19 @@ __all__ = [
 FLOATS = [np.float64, np.float32]
 # scikit-learn's names of kernels; the first two have its gamma for a width.
 _OTHERS = {"rbf": "gaussian", "laplacian": "laplace", "poly": "polynomial"}
+# scikit-learn's names of metrics that are p-norms, and of others than gram.cdist names so.
+_NORMS = {
+    "euclidean": 2.0,
+    "l2": 2.0,
+    "manhattan": 1.0,
+    "cityblock": 1.0,
+    "l1": 1.0,
+    "chebyshev": np.inf,
+    "infinity": np.inf,
+}
+_METRICS = {"nan_euclidean": "nan-euclidean"}
+# The weights in metric_params: the variances of seuclidean, and w of the others.
+_PARAMETERS = {"seuclidean": {"V"}, "haversine": set()}
 
 
 class _Kernel(BaseEstimator):
@@ -238,8 +251,13 @@ class KNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     distances to the n_neighbors + 1 nearest training rows of each row, sorted, of which a training
     row itself is one.  With mode="connectivity" it holds ones for the n_neighbors nearest.
     Estimators that take neighbours with metric="precomputed" read it: KNeighborsClassifier, DBSCAN,
-    TSNE.  p is the norm of gram.nearest, whose exact search this is.  X is (n, features), of
-    float32 or float64.  Attributes: X_fit_, n_samples_fit_, n_features_in_.
+    TSNE.  The search is that of gram.nearest, which is exact.  metric is "minkowski" with the norm
+    p, or one of "euclidean", "l2", "manhattan", "cityblock", "l1", "chebyshev", "infinity", and of
+    the metrics of gram.cdist, of which scikit-learn calls one "nan_euclidean".  metric_params holds
+    V, the variances of "seuclidean" (those of the training rows if it is not given), or w, the
+    weights of the columns.  A row of zeros has no cosine distance, and a constant one no
+    correlation distance; both raise ValueError.  X is (n, features), of float32 or float64; NaN is
+    allowed with "nan_euclidean".  Attributes: X_fit_, n_samples_fit_, n_features_in_.
 
     Raises ValueError like the checks of scikit-learn, and if n_neighbors is more than there are
     training rows, or more than 1023 with mode="distance" and 1024 with mode="connectivity".
@@ -254,10 +272,42 @@ class KNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     ['kneighborstransformer0']
     """
 
-    def __init__(self, *, mode="distance", n_neighbors=5, p=2.0):
+    def __init__(
+        self, *, mode="distance", n_neighbors=5, metric="minkowski", p=2.0, metric_params=None
+    ):
         self.mode = mode
         self.n_neighbors = n_neighbors
+        self.metric = metric
         self.p = p
+        self.metric_params = metric_params
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._metric() == "nan-euclidean"
+        return tags
+
+    def _metric(self):
+        """The metric as gram.nearest names it."""
+        return _METRICS.get(self.metric, self.metric)
+
+    def _distance(self):
+        """How gram.nearest measures distances."""
+        given = dict(self.metric_params or {})
+        extra = given.keys() - _PARAMETERS.get(self.metric, {"w"})
+        if extra:
+            raise ValueError(f"metric_params has {min(extra)!r}, which {self.metric} does not take")
+        weights = next(iter(given.values()), None)
+        if self.metric == "seuclidean" and weights is None:
+            weights = np.var(self.X_fit_, axis=0, ddof=1, dtype=np.float64)
+        if weights is not None:
+            weights = np.asarray(weights, dtype=self.X_fit_.dtype)
+        if self.metric == "minkowski" or self.metric in _NORMS:
+            return {"p": _NORMS.get(self.metric, self.p), "weights": weights}
+        return {"metric": self._metric(), "weights": weights}
+
+    def _data(self, X, reset):
+        finite = "allow-nan" if self._metric() == "nan-euclidean" else True
+        return validate_data(self, X, dtype=FLOATS, reset=reset, ensure_all_finite=finite)
 
     def _count(self):
         """How many neighbours each row has in the graph."""
@@ -276,7 +326,7 @@ class KNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     def fit(self, X, y=None):
         """Stores X (n, features); y is not used."""
-        X = validate_data(self, X, dtype=FLOATS)
+        X = self._data(X, reset=True)
         self.X_fit_ = X
         self.n_samples_fit_ = self._n_features_out = len(X)
         self._count()
@@ -285,12 +335,15 @@ class KNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def transform(self, X):
         """The graph (n, training rows)."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=FLOATS, reset=False)
+        X = self._data(X, reset=False)
         count = self._count()
         X = np.ascontiguousarray(X, dtype=self.X_fit_.dtype)
-        distances, indices = gram.nearest(X, self.X_fit_, count=count, p=self.p)
+        distances, indices = gram.nearest(X, self.X_fit_, count=count, **self._distance())
         if (indices < 0).any():
-            raise ValueError("a distance is not finite: the numbers of X are too large")
+            raise ValueError(
+                f"a {self.metric} distance is not a finite number: X holds rows without one, or "
+                "numbers that are too large"
+            )
         if self.mode == "connectivity":
             distances = np.ones_like(distances)
         ends = np.arange(0, indices.size + 1, count)

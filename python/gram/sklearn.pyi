@@ -63,7 +63,9 @@ class KNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         *,
         mode: Literal["distance", "connectivity"] = "distance",
         n_neighbors: int = 5,
+        metric: str = "minkowski",
         p: float = 2.0,
+        metric_params: dict[str, Any] | None = None,
     ) -> None: ...
     def fit(self, X: Any, y: Any = None) -> Self: ...
     def transform(self, X: Any) -> Any: ...

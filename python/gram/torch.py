@@ -173,21 +173,29 @@ def median_distance(x, p=2.0, *, root=True, rows=2000, seed=0):
     return _torch_kernels.median_distance(x.detach(), p, root, rows, seed)
 
 
-def nearest(x, y=None, *, count, p=2.0, exclude_self=False, radius=None):
+def nearest(
+    x, y=None, *, count, p=2.0, exclude_self=False, radius=None, metric=None, weights=None
+):
     """The `count` nearest rows of y for every row of x, as gram.nearest: distances and indices.
 
     The distances have gradients to x and y, which are those of the pairs that were found; the
     indices have none.  They take memory for count rows of y for every row of x.  p is a number, or
-    a tensor with one element that requires no gradient.
+    a tensor with one element that requires no gradient.  metric and weights are those of
+    gram.nearest; the distances of hamming and jaccard have no gradients, and weights have none.
 
     >>> x = torch.tensor([[0.0], [1.0], [5.0]])
     >>> gram.torch.nearest(x, count=1, exclude_self=True)[1].flatten().tolist()
     [1, 0, 1]
     """
     p = _torch_numbers.constant("nearest", "p", p)
-    distances, indices = _torch_nearest.nearest(x, y, count, p, exclude_self, radius)
-    if torch.is_grad_enabled() and (x.requires_grad or (y is not None and y.requires_grad)):
-        distances = _torch_nearest.differentiable(x, y, indices, p)
+    distances, indices = _torch_nearest.nearest(
+        x, y, count, p, exclude_self, radius, metric, weights
+    )
+    wanted = x.requires_grad or (y is not None and y.requires_grad)
+    if not _torch_nearest.has_gradients(metric):
+        distances = distances.detach()
+    elif torch.is_grad_enabled() and wanted:
+        distances = _torch_nearest.differentiable(x, y, indices, p, metric, weights)
     return distances, indices
 
 

@@ -3,7 +3,7 @@ from typing import Any, Literal, overload
 
 import torch
 
-from gram import Kernel, Output, PowerMethod, Side
+from gram import Kernel, Metric, Output, PowerMethod, Side
 
 Number = float | torch.Tensor
 
@@ -47,6 +47,8 @@ def nearest(
     p: float = 2.0,
     exclude_self: bool = False,
     radius: float | None = None,
+    metric: Metric | None = None,
+    weights: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]: ...
 def cdist_grad(
     a: torch.Tensor,

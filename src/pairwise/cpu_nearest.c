@@ -117,10 +117,10 @@ static double limit_of(const struct nearest_job *job, const struct nearest_threa
                  eps = is_float ? (double)FLT_EPSILON : DBL_EPSILON;
     double sum, error;
 
-    if (below && d == 0)
+    if (t->rooted && below && d == 0)
         return -1;
-    if (!t->rooted && below)
-        return is_float ? (double)nextafterf((float)d, 0) : nextafter(d, 0);
+    if (!t->rooted && below) /* d may be negative, as a divergence may */
+        return is_float ? (double)nextafterf((float)d, -INFINITY) : nextafter(d, -INFINITY);
     if (!t->rooted)
         return d < most ? is_float ? (double)nextafterf((float)d, INFINITY) : d : most;
     if (!(d < most))

@@ -14,10 +14,15 @@ struct nearest_args {
     const gram_tensor *indices, *distances;
 };
 
+/* Fills in what op says of the distance: the p-norm, or the metric where one is given. */
 static gram_status describe_distance(gram_context *g, const struct nearest_args *args,
-                                     struct gram_cdist_op *op)
+                                     const gram_distance *given, struct gram_cdist_op *op)
 {
     const struct gram_pair pair = {.x = args->x, .y = args->y, .no_out = true};
+    gram_distance metric = GRAM_DISTANCE_INIT;
+
+    if (given)
+        TRY(gram_metric_copy(g, given, &metric));
 
     *op = (struct gram_cdist_op){.batch.count = 1,
                                  .inner = GRAM_DIFFERENCE,
@@ -26,9 +31,13 @@ static gram_status describe_distance(gram_context *g, const struct nearest_args 
                                  .function = GRAM_IDENTITY,
                                  .output = GRAM_VALUE};
     TRY(gram_pair_join(g, &pair, &op->batch));
-    if (args->p.tensor)
+    if (given)
+        TRY(gram_metric_join(g, &metric, &op->batch));
+    else if (args->p.tensor)
         TRY(gram_batch_join(g, &op->batch, "p", args->p.tensor, 0));
     TRY(gram_pair_view(g, &pair, op));
+    if (given)
+        return gram_metric_view(g, &metric, false, op);
     TRY(gram_hyper_of(g, &op->batch, "p", args->p, &op->p));
     return gram_hyper_check(g, &op->batch, "p", &op->p, 0, INFINITY, false);
 }
@@ -39,6 +48,7 @@ struct output {
     const gram_tensor *t;
     int core;
     gram_dtype dtype;
+    const gram_tensor *weights; /* of the metric; or NULL */
 };
 
 /* One of the outputs, which must not overlap the inputs. */
@@ -63,12 +73,17 @@ static gram_status view_output(gram_context *g, const struct nearest_args *args,
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has %lld columns, expected at most %d", name,
                          (long long)view->cols, GRAM_MAX_NEIGHBOURS);
     TRY(gram_check_apart(g, name, t, "x", args->x));
-    return args->y ? gram_check_apart(g, name, t, "y", args->y) : GRAM_OK;
+    if (args->y)
+        TRY(gram_check_apart(g, name, t, "y", args->y));
+    return out->weights ? gram_check_apart(g, name, t, "options.metric->weights", out->weights)
+                        : GRAM_OK;
 }
 
 static gram_status view_outputs(gram_context *g, const struct nearest_args *args,
-                                const gram_tensor *counts, struct gram_nearest_op *op)
+                                const gram_nearest_options *options, struct gram_nearest_op *op)
 {
+    const gram_tensor *counts = options->counts,
+                      *w = options->metric ? options->metric->weights : NULL;
     const gram_dtype real = op->distance.x.dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
 
     op->has_indices = args->indices, op->has_distances = args->distances, op->has_counts = counts;
@@ -77,13 +92,13 @@ static gram_status view_outputs(gram_context *g, const struct nearest_args *args
                          "indices, distances and options.counts are NULL, expected at least one "
                          "of them");
     if (args->indices)
-        TRY(view_output(g, args, &(struct output){"indices", args->indices, 2, GRAM_I64}, op,
+        TRY(view_output(g, args, &(struct output){"indices", args->indices, 2, GRAM_I64, w}, op,
                         &op->indices));
     if (args->distances)
-        TRY(view_output(g, args, &(struct output){"distances", args->distances, 2, real}, op,
+        TRY(view_output(g, args, &(struct output){"distances", args->distances, 2, real, w}, op,
                         &op->distances));
     if (counts)
-        TRY(view_output(g, args, &(struct output){"options.counts", counts, 1, GRAM_I64}, op,
+        TRY(view_output(g, args, &(struct output){"options.counts", counts, 1, GRAM_I64, w}, op,
                         &op->counts));
     op->count = op->has_indices ? op->indices.cols : op->has_distances ? op->distances.cols : 0;
     if (op->has_distances && op->distances.cols != op->count)
@@ -112,11 +127,11 @@ static gram_status describe(gram_context *g, const struct nearest_args *args,
                                    .radius = o.within ? o.radius : INFINITY,
                                    .progress = o.progress,
                                    .progress_user = o.progress_user};
-    TRY(describe_distance(g, args, &op->distance));
-    if (op->exclude_self && !op->distance.symmetric)
+    TRY(describe_distance(g, args, o.metric, &op->distance));
+    if (op->exclude_self && args->y && !gram_tensors_same(args->x, args->y))
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.exclude_self is set, expected y to be NULL or x");
-    TRY(view_outputs(g, args, o.counts, op));
+    TRY(view_outputs(g, args, &o, op));
     if (!g->backend->nearest)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;

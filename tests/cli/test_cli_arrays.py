@@ -51,6 +51,15 @@ def test_nearest(tmp_path, p):
         np.testing.assert_allclose(found[:, 2], np.take_along_axis(d, order, 1).ravel())
 
 
+def test_nearest_by_another_metric(tmp_path):
+    x, y = save_text(tmp_path / "x.csv", np.abs(X)), save_text(tmp_path / "y.csv", np.abs(Y))
+    found = load_text(gram("nearest", x, y, "-k", 2, "--metric", "canberra"))
+    d = load_text(gram("cdist", x, y, "--metric", "canberra"))
+    order = np.argsort(d, 1, kind="stable")[:, :2]
+    np.testing.assert_array_equal(found[:, 1], order.ravel())
+    np.testing.assert_allclose(found[:, 2], np.take_along_axis(d, order, 1).ravel())
+
+
 def test_nearest_of_float16(tmp_path):
     np.save(tmp_path / "h.npy", X.astype(np.float16))
     found = load_text(gram("nearest", tmp_path / "h.npy", "-k", 2))

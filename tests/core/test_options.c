@@ -130,6 +130,17 @@ static void options_that_mean_nothing(struct harness *h)
     make_valid(operation_named("gram_nearest"), &a);
     a.nearest.exclude_self = 1;
     refuses(h, operation_named("gram_nearest"), &a, "exclude_self", "is set where y is not x");
+    make_valid(operation_named("gram_nearest"), &a);
+    a.nearest.metric = &(gram_distance){
+        sizeof(gram_distance), (gram_distance_kind)14, {2, NULL},
+          NULL
+    };
+    refuses(h, operation_named("gram_nearest"), &a, "metric->kind", "is 14");
+    a.nearest.metric = &(gram_distance){
+        sizeof(gram_distance), GRAM_DISTANCE_SEUCLIDEAN, {2, NULL},
+          NULL
+    };
+    refuses(h, operation_named("gram_nearest"), &a, "metric->weights", "is NULL");
     make_valid(operation_named("gram_median_distance"), &a);
     a.median.rows = -3;
     refuses(h, operation_named("gram_median_distance"), &a, "rows", "is -3");

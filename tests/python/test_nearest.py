@@ -84,6 +84,65 @@ def test_results_do_not_depend_on_threads():
     np.testing.assert_array_equal(found[0][1], found[1][1])
 
 
+METRICS = (
+    "seuclidean cosine correlation canberra braycurtis hamming jaccard jensenshannon "
+    "kullback-leibler hellinger chi2 haversine nan-euclidean"
+).split()
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_metrics_are_those_of_cdist(metric, dtype):
+    rng = np.random.default_rng(0)
+    k = 2 if metric == "haversine" else 6
+    x, y = (rng.uniform(0.1, 1, (m, k)).astype(dtype) for m in (40, 300))
+    if metric in ("hamming", "jaccard"):
+        x, y = (x > 0.6).astype(dtype), (y > 0.6).astype(dtype)
+    if metric == "nan-euclidean":
+        x[:, 1] = np.nan
+    weights = None if metric == "haversine" else np.linspace(0.5, 1.5, k)
+    d = gram.cdist(x, y, metric=metric, weights=weights)
+    distances, indices = gram.nearest(x, y, count=9, metric=metric, weights=weights)
+    wanted, places = sorted_rows(d, 9)
+    close(distances, wanted, dtype, 3)
+    assert (indices == places).mean() > 0.99
+    if metric in ("hamming", "jaccard"):  # ties
+        np.testing.assert_array_equal(
+            gram.nearest(x, y, count=50, metric=metric)[1],
+            sorted_rows(gram.cdist(x, y, metric=metric), 50)[1],
+        )
+
+
+def test_weights_without_a_metric_and_per_item():
+    x, y = draw(3, 8, 2), draw(20, 2, seed=1)
+    weights = np.array([[1.0, 2.0], [0.0, 1.0], [3.0, 0.5]])
+    distances, indices = gram.nearest(x, y, count=4, p=1, weights=weights)
+    wanted, places = sorted_rows(gram.cdist(x, y, 1, weights=weights), 4)
+    np.testing.assert_array_equal(indices, places)
+    np.testing.assert_allclose(distances, wanted, rtol=1e-13)
+    with pytest.raises(ValueError, match="p is given"):
+        gram.nearest(x, y, count=4, p=1, metric="cosine")
+    with pytest.raises(ValueError, match="weights"):
+        gram.nearest(x, y, count=4, metric="seuclidean")
+    with pytest.raises(ValueError, match="metric"):
+        gram.nearest(x, y, count=4, metric="far")
+
+
+def test_a_divergence_below_zero_is_the_nearest():
+    x = np.array([[0.25, 0.5]])
+    y = np.array([[0.25, 0.5], [0.5, 1.0], [0.25, 0.75], [0.125, 0.125]] * 700)
+    distances, indices = gram.nearest(x, y, count=701, metric="kullback-leibler")
+    wanted, places = sorted_rows(gram.cdist(x, y, metric="kullback-leibler"), 701)
+    assert distances[0, 0] < 0
+    np.testing.assert_array_equal(indices, places)
+    np.testing.assert_array_equal(distances, wanted)
+
+
+def test_exclude_self_with_a_divergence():
+    x = np.random.default_rng(0).uniform(0.1, 1, (9, 3))
+    indices = gram.nearest(x, count=9, metric="kullback-leibler", exclude_self=True)[1]
+    assert not (indices == np.arange(9)[:, None]).any()
+
+
 def test_bad_arguments():
     x = draw(4, 2)
     with pytest.raises(TypeError, match="count"):

@@ -80,6 +80,46 @@ def test_the_graph_is_scikit_learns(mode, p):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "metric",
+    "euclidean l2 manhattan cityblock l1 chebyshev cosine correlation canberra braycurtis hamming "
+    "nan_euclidean haversine".split(),
+)
+def test_the_graph_of_a_metric_is_scikit_learns(metric):
+    x = make_friedman1(90, random_state=0)[0][:, : 2 if metric == "haversine" else 10]
+    x = x.round(1) if metric == "hamming" else x
+    theirs = neighbors.KNeighborsTransformer(n_neighbors=7, metric=metric).fit(x).transform(x)
+    ours = KNeighborsTransformer(n_neighbors=7, metric=metric).fit(x).transform(x)
+    np.testing.assert_array_equal(ours.indptr, theirs.indptr)
+    np.testing.assert_allclose(ours.data, theirs.data, rtol=1e-9, atol=3e-8)
+    if metric != "hamming":  # they break ties as they come
+        np.testing.assert_array_equal(ours.indices, theirs.indices)
+
+
+def test_the_parameters_of_a_metric():
+    x = make_friedman1(90, random_state=0)[0]
+    weights = np.linspace(0.5, 2, 10)
+    for metric, name in (("minkowski", "w"), ("seuclidean", "V"), ("canberra", "w")):
+        ours = KNeighborsTransformer(n_neighbors=7, metric=metric, metric_params={name: weights})
+        theirs = neighbors.KNeighborsTransformer(
+            n_neighbors=7, metric=metric, metric_params={name: weights}
+        )
+        if metric == "canberra":
+            d = np.sort(gram.cdist(x, metric=metric, weights=weights), 1)[:, :8]
+        else:
+            d = theirs.fit(x).transform(x).data.reshape(90, 8)
+        np.testing.assert_allclose(ours.fit(x).transform(x).data.reshape(90, 8), d, atol=1e-7)
+    with pytest.raises(ValueError, match="'w'"):
+        KNeighborsTransformer(metric="haversine", metric_params={"w": 1}).fit_transform(x[:, :2])
+    holes = np.where(x < 0.1, np.nan, x)
+    with pytest.raises(ValueError, match="NaN"):
+        KNeighborsTransformer().fit(holes)
+    assert KNeighborsTransformer(metric="nan_euclidean").fit_transform(holes).nnz == 540
+    with pytest.raises(ValueError, match="cosine distance is not"):
+        KNeighborsTransformer(metric="cosine").fit_transform(np.vstack([x, 0 * x[:1]]))
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_estimators_take_the_graph():
     x, y = make_blobs(150, centers=3, cluster_std=0.5, random_state=0)
     classifier = make_pipeline(

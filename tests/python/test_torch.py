@@ -471,7 +471,7 @@ def operators(device):
         "matmul_batched": (d(2, 3, 4), d(4, 3)),
         "syrk": (d(2, 3, 4), True),
         "median_distance": (plain[0], 2.0, True, 100, 0),
-        "nearest": (*plain[:2], 2, 2.0, False, None),
+        "nearest": (*plain[:2], 2, 2.0, False, None, None, None),
         "second_weight": (*plain, "laplace", [1.0, 2.0, 1.0, 1.0, 1.0, 0.0, 3.0]),
         "pair_slopes": (*plain[:2], *plain[:2], 1.5),
         "pair_sums": (*plain[:2], *plain[:2], a.detach(), a.detach(), 1.5),
@@ -580,6 +580,35 @@ def test_gradients_of_the_nearest_are_those_of_their_distances(p, device):
     missing = gt.nearest(x, y, count=12, p=p)
     assert torch.isinf(missing[0][:, 9:]).all() and (missing[1][:, 9:] == -1).all()
     assert all(g.isfinite().all() for g in torch.autograd.grad(missing[0][:, :9].sum(), (x, y)))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "metric",
+    "minkowski seuclidean cosine correlation canberra braycurtis jensenshannon kullback-leibler "
+    "hellinger chi2 haversine nan-euclidean".split(),
+)
+def test_gradients_of_the_nearest_by_a_metric(metric, weighted, device):
+    if (metric == "haversine" and weighted) or (metric == "seuclidean" and not weighted):
+        pytest.skip("no such weights")
+    k = 2 if metric == "haversine" else 4
+    draws = [torch.rand(m, k, dtype=torch.float64, device=device) + 0.1 for m in (5, 8)]
+    weights = torch.linspace(0.5, 2, k, dtype=torch.float64, device=device) if weighted else None
+    x, y = (t.requires_grad_() for t in draws)
+    options = {"count": 3, "metric": metric, "weights": weights}
+    plain = gt.nearest(x.detach(), y.detach(), **options)
+    distances, indices = gt.nearest(x, y, **options)
+    assert torch.equal(indices, plain[1])
+    torch.testing.assert_close(distances.detach(), plain[0])
+    assert torch.autograd.gradcheck(lambda x, y: gt.nearest(x, y, **options)[0], (x, y))
+
+
+def test_gradients_of_equal_rows_by_a_metric(device):
+    x = (torch.rand(6, 4, dtype=torch.float64, device=device) + 0.1).requires_grad_()
+    for metric in ("canberra", "jensenshannon", "hellinger", "chi2", "nan-euclidean"):
+        (grad,) = torch.autograd.grad(gt.nearest(x, count=2, metric=metric)[0].sum(), x)
+        assert grad.isfinite().all()
+    assert not gt.nearest(x, count=2, metric="hamming")[0].requires_grad
 
 
 def test_views_and_lazily_negated_tensors(device):
