@@ -227,8 +227,11 @@ typedef void gram_stream_rows(void *to, int64_t to_stride, const void *from, int
                               int64_t count, int64_t bytes);
 
 /* The numbers among values[0..n) that are at most limit: their places, in ascending order, in
- * columns, and they themselves in found, both with room for n.  Gives how many; NaN is none.
- * values are 64-byte aligned, and limit is a number of the dtype. */
+ * columns, and they themselves in found, both with room for n + GRAM_NEAREST_ROOM.  Gives how many;
+ * NaN is none.  values are 64-byte aligned, and limit is a number of the dtype. */
+enum {
+    GRAM_NEAREST_ROOM = 16 /* whole vectors are written */
+};
 typedef int64_t gram_nearest_scan(int64_t n, const void *values, double limit, int32_t *columns,
                                   void *found);
 

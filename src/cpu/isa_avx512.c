@@ -111,6 +111,29 @@ static inline int vi32_any(vi32 a)
     return _mm512_test_epi32_mask((__m512i)a, (__m512i)a) != 0;
 }
 
+static inline int vf32_keep(vf32 a, vf32 bound, int32_t first, float *to, int32_t *places)
+{
+    const __mmask16 kept = _mm512_cmp_ps_mask((__m512)a, (__m512)bound, _CMP_LE_OQ);
+    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+
+    _mm512_storeu_ps(to, _mm512_maskz_compress_ps(kept, (__m512)a));
+    _mm512_storeu_si512(places, _mm512_maskz_compress_epi32(
+                                    kept, _mm512_add_epi32(lanes, _mm512_set1_epi32(first))));
+    return __builtin_popcount(kept);
+}
+
+static inline int vf64_keep(vf64 a, vf64 bound, int32_t first, double *to, int32_t *places)
+{
+    const __mmask8 kept = _mm512_cmp_pd_mask((__m512d)a, (__m512d)bound, _CMP_LE_OQ);
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+
+    _mm512_storeu_pd(to, _mm512_maskz_compress_pd(kept, (__m512d)a));
+    _mm256_storeu_si256(
+        (__m256i *)places,
+        _mm256_maskz_compress_epi32(kept, _mm256_add_epi32(lanes, _mm256_set1_epi32(first))));
+    return __builtin_popcount(kept);
+}
+
 static inline void vf32_totals(const vf32 *a, float *to)
 {
     const __m512 s = _mm512_unpacklo_ps((__m512)a[0], (__m512)a[1]) +

@@ -25,6 +25,8 @@
  *                       after the last one, before others may read
  *   v_sign(a)         -1, 0 or 1 for a number, NaN for NaN
  *   v_any(mask)       true if any bit of a vector of integers is set
+ *   v_keep(a, bound, first, to, places)  how many numbers of a are at most bound; these come to to,
+ *                       and first plus their lanes to places, both with room for a whole vector
  *   v_totals(a, to)   to[i] = the sum of the numbers of a[i], of four vectors
  *
  * On AVX-512 v_sum_abs is a fused multiply-add by 1, exact, where compilers take an addition: the
@@ -46,8 +48,12 @@
 #define v_minus(b, x)    _Generic((b), vf32 : vf32_minus, vf64 : vf64_minus)(b, &(x))
 #define v_load(p)        _Generic(*(p), vf32 : vf32_load, vf64 : vf64_load)(p)
 #define v_sign(a)        _Generic((a), vf32 : vf32_sign, vf64 : vf64_sign)(a)
-#define v_any(mask)      vi32_any((vi32)(mask))
-#define v_totals(a, to)  _Generic(*(a), vf32 : vf32_totals, vf64 : vf64_totals)(a, to)
+#if VBYTES == 64
+#  define v_keep(a, bound, first, to, places) \
+    _Generic((a), vf32 : vf32_keep, vf64 : vf64_keep)(a, bound, first, to, places)
+#endif
+#define v_any(mask)     vi32_any((vi32)(mask))
+#define v_totals(a, to) _Generic(*(a), vf32 : vf32_totals, vf64 : vf64_totals)(a, to)
 
 #define CAT_(a, b) a##_##b
 #define CAT(a, b)  CAT_(a, b)

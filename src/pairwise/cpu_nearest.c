@@ -1,15 +1,17 @@
 /*
  * cpu_nearest.c - nearest neighbours on the CPU: a block of distances at a time
  *
- * Each row keeps its best neighbours so far in a heap whose first one is the worst.  A row of a
- * block is compared with a limit, and only what is not above it goes on (nearest_tile.h).  Columns
- * come in ascending order, so that a neighbour at the distance of the worst one never replaces it.
+ * Each row has a list with room for its neighbours and some more.  A row of a block is compared
+ * with a limit, and what is not above it is added to the list (nearest_tile.h).  When the list is
+ * full, it is cut to the best ones (Hoare, Algorithm 65: FIND, Communications of the ACM 4, 1961),
+ * the worst of which gives the next limit.  Columns come in ascending order, so that a neighbour at
+ * the distance of the worst one never replaces it.
  *
  * Blocks hold sums without their roots.  The limit is the worst distance's sum, made larger by more
  * than the errors of roots and powers; the roots of what passes it are taken as gram_cdist takes
  * them, and decide.
  *
- * Where a strip has several parts, each has heaps of its own, which are merged at the end.
+ * Where a strip has several parts, each has lists of its own, which are merged at the end.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -18,6 +20,12 @@
 #include <float.h>
 #include <math.h>
 
+enum {
+    FEW = 12,        /* are sorted by insertion */
+    LEAST_ROOM = 16, /* of a list, beyond the neighbours that are wanted: as many again, between */
+    MOST_ROOM = 256  /* these; more of it leaves the limit higher for longer */
+};
+
 struct neighbour {
     double distance;
     int64_t index;
@@ -25,8 +33,9 @@ struct neighbour {
 
 /* What is known of a row. */
 struct nearest_row {
-    int64_t stored, within; /* neighbours in the heap; all that were counted */
+    int64_t stored, within; /* neighbours in the list; all that were counted */
     double limit;           /* sums above it are of no interest */
+    struct neighbour worst; /* of the best ones; no neighbour, as long as there may be too few */
 };
 
 /* What a thread has: the item of its task, and room for what a row of a block gives. */
@@ -44,9 +53,10 @@ struct nearest_job {
     const struct gram_nearest_op *op;
     const struct gram_cpu_kernels *kernels;
     struct pair_walk walk;
-    bool merged; /* strips have several parts */
-    /* Scratch: heaps and rows of each thread, or of each task where they are merged. */
-    struct neighbour *heaps;
+    bool merged;      /* strips have several parts */
+    int64_t capacity; /* of a list */
+    /* Scratch: lists and rows of each thread, or of each task where they are merged. */
+    struct neighbour *lists;
     struct nearest_row *rows;
     struct nearest_thread *threads;
     int32_t *columns;
@@ -54,55 +64,119 @@ struct nearest_job {
     size_t found_bytes;
 };
 
-/* ---- Heaps ---------------------------------------------------------------------------------- */
+/* ---- Lists ---------------------------------------------------------------------------------- */
 
-static bool worse(const struct neighbour *a, const struct neighbour *b)
+/* Without branches, which nobody could predict. */
+static bool before(const struct neighbour *a, const struct neighbour *b)
 {
-    return a->distance > b->distance || (a->distance == b->distance && a->index > b->index);
+    return (a->distance < b->distance) | ((a->distance == b->distance) & (a->index < b->index));
 }
 
-/* Lets the neighbour at a place of a heap sink to where it belongs. */
-static void sink(struct neighbour *heap, int64_t count, int64_t at, struct neighbour what)
+static int64_t middle_of_three(const struct neighbour *list, int64_t a, int64_t b, int64_t c)
 {
-    for (int64_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && worse(&heap[child + 1], &heap[child]))
-            child++;
-        if (!worse(&heap[child], &what))
-            break;
-        heap[at] = heap[child];
+    if (before(&list[a], &list[b]))
+        return before(&list[b], &list[c]) ? b : before(&list[a], &list[c]) ? c : a;
+    return before(&list[a], &list[c]) ? a : before(&list[b], &list[c]) ? c : b;
+}
+
+/* Brings those before one of the list to its front, and that one behind them: its place. */
+static int64_t split(struct neighbour *list, int64_t count)
+{
+    const int64_t last = count - 1, middle = middle_of_three(list, 0, count / 2, last);
+    const struct neighbour pivot = list[middle];
+    int64_t at = 0;
+
+    list[middle] = list[last];
+    for (int64_t i = 0; i < last; i++) {
+        const struct neighbour what = list[i];
+        list[i] = list[at];
+        list[at] = what;
+        at += before(&what, &pivot);
     }
-    heap[at] = what;
+    list[last] = list[at];
+    list[at] = pivot;
+    return at;
 }
 
-static void rise(struct neighbour *heap, int64_t at, struct neighbour what)
+/* Brings the best ones to the front of a list, in any order. */
+static void select_best(struct neighbour *list, int64_t count, int64_t best)
 {
-    for (int64_t parent; at > 0; at = parent) {
-        parent = (at - 1) / 2;
-        if (!worse(&what, &heap[parent]))
-            break;
-        heap[at] = heap[parent];
+    while (0 < best && best < count) {
+        const int64_t at = split(list, count);
+        if (at >= best) {
+            count = at;
+        } else {
+            list += at + 1;
+            count -= at + 1;
+            best -= at + 1;
+        }
     }
-    heap[at] = what;
 }
 
-/* Adds a neighbour to a heap of at most `count`, unless it is worse than all of them. */
-static void offer(struct nearest_row *row, struct neighbour *heap, int64_t count,
+static void sort_few(struct neighbour *list, int64_t count)
+{
+    for (int64_t i = 1; i < count; i++) {
+        const struct neighbour what = list[i];
+        int64_t at = i;
+        for (; at > 0 && before(&what, &list[at - 1]); at--)
+            list[at] = list[at - 1];
+        list[at] = what;
+    }
+}
+
+/* The best one comes first.  The larger side of each split waits, so that fewer sides do than the
+ * length has bits. */
+static void sort(struct neighbour *list, int64_t count)
+{
+    struct {
+        struct neighbour *list;
+        int64_t count;
+    } waits[64];
+    int waiting = 0;
+
+    while (count > FEW || waiting > 0) {
+        if (count <= FEW) {
+            sort_few(list, count);
+            waiting--;
+            list = waits[waiting].list, count = waits[waiting].count;
+            continue;
+        }
+        const int64_t at = split(list, count), behind = count - at - 1;
+        const bool front = at > behind; /* the larger side */
+        waits[waiting].list = front ? list : list + at + 1;
+        waits[waiting].count = front ? at : behind;
+        waiting++;
+        list = front ? list + at + 1 : list;
+        count = front ? behind : at;
+    }
+    sort_few(list, count);
+}
+
+/* Keeps the best ones of a row. */
+static void cut(struct nearest_row *row, struct neighbour *list, int64_t count)
+{
+    if (row->stored <= count)
+        return;
+    select_best(list, row->stored, count);
+    row->stored = count;
+    row->worst = list[0];
+    for (int64_t c = 1; c < count; c++)
+        if (before(&row->worst, &list[c]))
+            row->worst = list[c];
+}
+
+/* Adds a neighbour, unless as many better ones are known as are wanted.  True: the list was full,
+ * and was cut. */
+static bool offer(const struct nearest_job *job, struct nearest_row *row, struct neighbour *list,
                   struct neighbour what)
 {
-    if (row->stored < count)
-        rise(heap, row->stored++, what);
-    else if (count > 0 && worse(&heap[0], &what))
-        sink(heap, count, 0, what);
-}
-
-/* The best one comes first. */
-static void sort(struct neighbour *heap, int64_t count)
-{
-    while (count-- > 1) {
-        struct neighbour last = heap[count];
-        heap[count] = heap[0];
-        sink(heap, count, 0, last);
-    }
+    if (!before(&what, &row->worst))
+        return false;
+    list[row->stored++] = what;
+    if (row->stored < job->capacity)
+        return false;
+    cut(row, list, job->op->count);
+    return true;
 }
 
 /* ---- Limits --------------------------------------------------------------------------------- */
@@ -133,18 +207,20 @@ static double limit_of(const struct nearest_job *job, const struct nearest_threa
     return sum < most ? is_float ? (double)(float)sum : sum : most;
 }
 
-/* The limit of a row from now on. */
-static void lower_limit(const struct nearest_job *job, const struct nearest_thread *t,
-                        struct nearest_row *row, const struct neighbour *heap)
+/* What is known of a row at first. */
+static struct nearest_row new_row(const struct nearest_job *job, const struct nearest_thread *t)
 {
-    if (job->op->has_counts || row->stored < job->op->count)
-        return;
-    row->limit = job->op->count > 0 ? fmin(t->most, limit_of(job, t, heap[0].distance, true)) : -1;
+    const bool any = job->op->count > 0;
+
+    return (struct nearest_row){
+        .limit = any || job->op->has_counts ? t->most : -INFINITY,
+        .worst = {any ? INFINITY : -INFINITY, any ? INT64_MAX : -1},
+    };
 }
 
 /* ---- Tasks ---------------------------------------------------------------------------------- */
 
-/* Where the heaps and rows of a task are, counted in rows. */
+/* Where the lists and rows of a task are, counted in rows. */
 static int64_t place_of(const struct nearest_job *job, const struct pair_strip *strip)
 {
     return (job->merged ? strip->task : strip->thread) * job->walk.strip_rows;
@@ -166,19 +242,20 @@ static void begin(void *of, const struct pair_strip *strip)
                                 .outer = t->rooted ? 1 / t->p : 1,
                                 .bandwidth = 1};
     gram_map_prepare(&t->root, job->walk.dtype);
-    t->columns = job->columns + strip->thread * job->walk.ld;
+    t->columns = job->columns + strip->thread * (job->walk.ld + GRAM_NEAREST_ROOM);
     t->found = job->found + (size_t)strip->thread * job->found_bytes;
     t->most = limit_of(job, t, job->op->radius, false);
     for (int64_t r = 0; r < strip->rows; r++)
-        rows[r] = (struct nearest_row){.limit = t->most};
+        rows[r] = new_row(job, t);
 }
 
 /* Offers `count` columns of a block, whose distances are in t->found, to a row. */
 static void offer_found(const struct nearest_job *job, const struct nearest_thread *t,
                         const int64_t ij[2], int64_t count, struct nearest_row *row,
-                        struct neighbour *heap)
+                        struct neighbour *list)
 {
     const int64_t self = job->op->exclude_self ? ij[0] : -1;
+    bool lower = false;
 
     for (int64_t c = 0; c < count; c++) {
         const struct neighbour what = {job->walk.dtype == GRAM_F32
@@ -189,29 +266,45 @@ static void offer_found(const struct nearest_job *job, const struct nearest_thre
             what.index == self)
             continue;
         row->within++;
-        offer(row, heap, job->op->count, what);
+        lower |= offer(job, row, list, what);
+    }
+    if (lower && !job->op->has_counts)
+        row->limit = fmin(t->most, limit_of(job, t, row->worst.distance, true));
+}
+
+/* A row of a block.  As long as it has no limit, its columns are taken in pieces, each twice as
+ * long as the one before, so that it has one soon. */
+static void take_row(const struct nearest_job *job, const struct nearest_thread *t, int64_t i,
+                     const struct pair_block *block, struct nearest_row *row,
+                     struct neighbour *list)
+{
+    const char *values = block->values;
+    int64_t step = row->worst.index == INT64_MAX ? gram_round_up(job->capacity, 64) : block->cols;
+
+    for (int64_t c = 0; c < block->cols; c += step, step *= 2) {
+        const int64_t count = job->kernels->nearest_scan[job->walk.dtype](
+            gram_least(step, block->cols - c), values + c * job->walk.element, row->limit,
+            t->columns, t->found);
+        if (count == 0)
+            continue;
+        if (t->rooted)
+            job->kernels->map[job->walk.dtype](count, t->found, &t->root, NULL);
+        offer_found(job, t, (int64_t[]){i, block->j + c}, count, row, list);
     }
 }
 
 static void take(void *of, const struct pair_strip *strip, const struct pair_block *block)
 {
     struct nearest_job *job = of;
-    struct nearest_thread *t = &job->threads[strip->thread];
+    const struct nearest_thread *t = &job->threads[strip->thread];
     struct nearest_row *rows = job->rows + place_of(job, strip);
-    struct neighbour *heap = job->heaps + place_of(job, strip) * job->op->count;
-    const char *values = block->values;
+    struct neighbour *list = job->lists + place_of(job, strip) * job->capacity;
+    struct pair_block row = *block;
 
     for (int64_t r = 0; r < strip->rows; r++) {
-        int64_t count = job->kernels->nearest_scan[job->walk.dtype](
-            block->cols, values, rows[r].limit, t->columns, t->found);
-        if (count > 0) {
-            if (t->rooted)
-                job->kernels->map[job->walk.dtype](count, t->found, &t->root, NULL);
-            offer_found(job, t, (int64_t[]){strip->i + r, block->j}, count, &rows[r], heap);
-            lower_limit(job, t, &rows[r], heap);
-        }
-        values += block->ld * job->walk.element;
-        heap += job->op->count;
+        take_row(job, t, strip->i + r, &row, &rows[r], list);
+        row.values = (char *)row.values + block->ld * job->walk.element;
+        list += job->capacity;
     }
 }
 
@@ -223,15 +316,16 @@ static char *element_of(const struct gram_view *v, char *item, int64_t row, int6
 }
 
 /* Writes row i of the results of an item. */
-static void store(const struct nearest_job *job, int64_t item, int64_t i,
-                  const struct nearest_row *row, struct neighbour *heap)
+static void store(const struct nearest_job *job, int64_t item, int64_t i, struct nearest_row *row,
+                  struct neighbour *list)
 {
     const struct gram_nearest_op *op = job->op;
     const struct gram_batch *batch = &op->distance.batch;
 
-    sort(heap, row->stored);
+    cut(row, list, op->count);
+    sort(list, row->stored);
     for (int64_t c = 0; c < op->count; c++) {
-        const struct neighbour what = c < row->stored ? heap[c] : (struct neighbour){INFINITY, -1};
+        const struct neighbour what = c < row->stored ? list[c] : (struct neighbour){INFINITY, -1};
         if (op->has_indices)
             *(int64_t *)element_of(&op->indices, gram_view_item(&op->indices, batch, item), i, c) =
                 what.index;
@@ -256,7 +350,7 @@ static void end(void *of, const struct pair_strip *strip)
 
     for (int64_t r = 0; !job->merged && r < strip->rows; r++)
         store(job, strip->item, strip->i + r, &job->rows[place + r],
-              job->heaps + (place + r) * job->op->count);
+              job->lists + (place + r) * job->capacity);
 }
 
 /* Merges the parts of a strip into the first one. */
@@ -264,21 +358,21 @@ static void merge_task(void *arg, int64_t index, int thread)
 {
     const struct nearest_job *job = arg;
     const struct pair_walk *walk = &job->walk;
-    const int64_t count = job->op->count, i = index % walk->strips * walk->strip_rows,
+    const int64_t i = index % walk->strips * walk->strip_rows,
                   rows = gram_least(walk->strip_rows, walk->op.x.rows - i);
 
     (void)thread;
     for (int64_t r = 0; r < rows; r++) {
         int64_t place = index * walk->parts * walk->strip_rows + r;
         struct nearest_row *row = &job->rows[place];
-        struct neighbour *heap = job->heaps + place * count;
+        struct neighbour *list = job->lists + place * job->capacity;
         for (int64_t part = 1; part < walk->parts; part++) {
             place += walk->strip_rows;
             row->within += job->rows[place].within;
             for (int64_t c = 0; c < job->rows[place].stored; c++)
-                offer(row, heap, count, job->heaps[place * count + c]);
+                (void)offer(job, row, list, job->lists[place * job->capacity + c]);
         }
-        store(job, index / walk->strips, i + r, row, heap);
+        store(job, index / walk->strips, i + r, row, list);
     }
 }
 
@@ -292,6 +386,7 @@ static gram_status open_job(gram_context *g, const struct gram_nearest_op *op,
     struct pair_walk *walk = &job->walk;
     struct gram_layout layout = {0};
     size_t threads, rows;
+    int64_t found;
 
     *job = (struct nearest_job){.g = g, .op = op, .kernels = gram_cpu_kernels_of(g)};
     walk->g = g, walk->op = op->distance, walk->name = "nearest strip";
@@ -300,14 +395,16 @@ static gram_status open_job(gram_context *g, const struct gram_nearest_op *op,
     walk->progress = op->progress, walk->progress_user = op->progress_user;
     cpu_pair_walk_plan(walk, row_bytes);
     job->merged = walk->parts > 1;
+    job->capacity = op->count + gram_most(LEAST_ROOM, gram_least(op->count, MOST_ROOM));
     threads = (size_t)gram_least(g->threads, walk->tasks);
     rows = (job->merged ? (size_t)walk->tasks : threads) * (size_t)walk->strip_rows;
-    job->found_bytes = gram_round64((size_t)(walk->ld * walk->element));
+    found = walk->ld + GRAM_NEAREST_ROOM;
+    job->found_bytes = gram_round64((size_t)(found * walk->element));
     cpu_pair_walk_take(walk, &layout);
-    gram_take_many(&layout, &job->heaps, rows, (size_t)op->count * sizeof(struct neighbour));
+    gram_take_many(&layout, &job->lists, rows, (size_t)job->capacity * sizeof(struct neighbour));
     gram_take_many(&layout, &job->rows, rows, sizeof(struct nearest_row));
     gram_take_many(&layout, &job->threads, threads, sizeof(struct nearest_thread));
-    gram_take_many(&layout, &job->columns, threads, (size_t)walk->ld * sizeof(int32_t));
+    gram_take_many(&layout, &job->columns, threads, (size_t)found * sizeof(int32_t));
     gram_take_many(&layout, &job->found, threads, job->found_bytes);
     return gram_layout_open(g, &layout);
 }

@@ -4,12 +4,32 @@
  * From the caller: DTYPE, real, vec, ivec, VBYTES (see kernels.h).
  *
  * Nearly all vectors of a row hold no such number once some neighbours are known, so that four are
- * compared at a time, and the lanes are looked at only where one of them holds one.
+ * compared at a time, and the lanes are looked at only where one of them holds one; without
+ * branches, since several of these hold one among the first neighbours.
  *
  * SPDX-License-Identifier: MIT
  */
 #define LANES ((int)(VBYTES / sizeof(real)))
+#define KEEP  CAT(CAT(nearest_keep, DTYPE), ISA)
 #define SCAN  CAT(CAT(nearest_scan, DTYPE), ISA)
+
+#if VBYTES == 64
+#  define keep v_keep
+#else
+/* v_keep, lane by lane */
+static int KEEP(vec a, vec bound, int32_t first, real *to, int32_t *places)
+{
+    int count = 0;
+
+    for (int l = 0; l < LANES; l++) {
+        places[count] = first + l;
+        to[count] = a[l];
+        count += a[l] <= bound[l];
+    }
+    return count;
+}
+#  define keep KEEP
+#endif
 
 static int64_t SCAN(int64_t n, const void *values, double limit, int32_t *columns, void *found)
 {
@@ -24,11 +44,8 @@ static int64_t SCAN(int64_t n, const void *values, double limit, int32_t *column
             (at[0] <= bound) | (at[1] <= bound) | (at[2] <= bound) | (at[3] <= bound);
         if (!v_any(below))
             continue;
-        for (int64_t l = c; l < c + 4 * LANES; l++)
-            if (v[l] <= most) {
-                columns[count] = (int32_t)l;
-                to[count++] = v[l];
-            }
+        for (int i = 0; i < 4; i++)
+            count += keep(at[i], bound, (int32_t)c + i * LANES, to + count, columns + count);
     }
     for (; c < n; c++)
         if (v[c] <= most) {
@@ -38,5 +55,7 @@ static int64_t SCAN(int64_t n, const void *values, double limit, int32_t *column
     return count;
 }
 
+#undef keep
 #undef LANES
+#undef KEEP
 #undef SCAN
