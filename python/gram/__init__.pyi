@@ -441,6 +441,8 @@ def kernel_matmul_vjp(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
+    metric: Metric | None = None,
+    weights: Array | None = None,
 ) -> tuple[NDArray[Any], ...]: ...
 @overload
 def kernel_matmul_vjp(
@@ -469,6 +471,8 @@ def kernel_matmul_vjp(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
+    metric: Metric | None = None,
+    weights: Array | None = None,
 ) -> tuple[_ArrayT, ...]: ...
 @overload
 def kernel_matmul_vjp(
@@ -497,6 +501,8 @@ def kernel_matmul_vjp(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
+    metric: Metric | None = None,
+    weights: Array | None = None,
 ) -> NDArray[Any]: ...
 @overload
 def kernel_matmul_vjp(
@@ -525,6 +531,8 @@ def kernel_matmul_vjp(
     output: Output = "value",
     parameter: str | None = None,
     lengths: Array | None = None,
+    metric: Metric | None = None,
+    weights: Array | None = None,
 ) -> _ArrayT: ...
 @overload
 def cdist_grad(
