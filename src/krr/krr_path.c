@@ -190,6 +190,7 @@ static gram_status describe(gram_context *g, const struct path_args *args,
     return GRAM_OK;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the arguments are those of the call */
 gram_status gram_krr_path(gram_context *g, const gram_tensor *k, const gram_tensor *y,
                           const double *ridges, int64_t count, const gram_krr_path_options *options,
                           gram_tensor *loo, gram_tensor *info)
@@ -202,6 +203,7 @@ gram_status gram_krr_path(gram_context *g, const gram_tensor *k, const gram_tens
     return g->backend->krr_path(g, &op);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the arguments are those of the call */
 gram_status gram_krr_path_workspace(gram_context *g, const gram_tensor *k, const gram_tensor *y,
                                     const double *ridges, int64_t count,
                                     const gram_krr_path_options *options, const gram_tensor *loo,
