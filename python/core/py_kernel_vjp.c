@@ -138,12 +138,12 @@ static int make_outputs(struct py_call *call, PyObject *value, const struct want
         const gram_tensor *points = w->which[i] == 0 || !pair->y ? pair->x : pair->y;
         struct py_shape shape = of->batch;
         add_shape(&shape, w->which[i], points, of->v, of->is_vector);
-        grads[w->which[i]] =
-            py_output(call, "out", many ? PyTuple_GetItem(value, i) : value, &shape);
-        if (!grads[w->which[i]])
+        gram_tensor *out = py_output(call, "out", many ? PyTuple_GetItem(value, i) : value, &shape);
+        if (!out)
             return -1;
         if (w->which[i] == TO_V && of->is_vector)
-            py_as_column(grads[TO_V]);
+            py_as_column(out);
+        grads[w->which[i]] = out;
     }
     return 0;
 }

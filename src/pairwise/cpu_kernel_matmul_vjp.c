@@ -58,22 +58,22 @@ struct vjp_pass {
 };
 
 struct product_vjp_job {
+    struct gram_power power; /* first, since it begins on a line of the cache */
     gram_context *g;
     const struct gram_kernel_vjp_op *op;
     struct vjp_pass pass;
     struct cdist_plan plan; /* of the pass's kernel matrix: what items are made from */
     const struct gram_grad_kernels *tiles;
-    gram_dtype dtype;
     int64_t element, depth, features; /* features: coordinates, in whole tiles */
     int64_t columns;                  /* of the cotangent's factors */
     int64_t points, centres;          /* of a task, of a block */
     int64_t blocks, parts, part;      /* tasks of an item; centres of a part */
-    struct gram_power power;
-    enum gram_grad_power kind;
     /* Scratch: what shared hyperparameters come to, a share of each thread, sums of parts. */
     char *item, *shares;
     double *sums;
     size_t share_bytes;
+    gram_dtype dtype;
+    enum gram_grad_power kind;
 };
 
 /* A thread's scratch. */

@@ -101,8 +101,7 @@ static void lengths_out_of_range(struct harness *h)
 static void options_that_mean_nothing(struct harness *h)
 {
     const struct operation *kernel = operation_named("gram_kernel"),
-                           *cholesky = operation_named("gram_solve_cholesky"),
-                           *path = operation_named("gram_krr_path");
+                           *cholesky = operation_named("gram_solve_cholesky");
     struct arguments a;
 
     make_valid(kernel, &a);
@@ -120,6 +119,18 @@ static void options_that_mean_nothing(struct harness *h)
     make_valid(kernel, &a);
     a.kernel.size = sizeof a.kernel + 8;
     refuses(h, kernel, &a, "size", "is of a newer header");
+    make_valid(cholesky, &a);
+    a.solve.uplo = (gram_uplo)5;
+    refuses(h, cholesky, &a, "uplo", "is 5");
+    make_valid(operation_named("gram_solve_lu"), &a);
+    a.solve.factored = 1;
+    refuses(h, operation_named("gram_solve_lu"), &a, "pivots", "is NULL with a factor");
+}
+
+static void searches_that_mean_nothing(struct harness *h)
+{
+    struct arguments a;
+
     make_valid(operation_named("gram_cdist"), &a);
     a.cdist.size = 0;
     refuses(h, operation_named("gram_cdist"), &a, "size", "is 0");
@@ -147,6 +158,13 @@ static void options_that_mean_nothing(struct harness *h)
     make_valid(operation_named("gram_agop"), &a);
     a.agop.points = -1;
     refuses(h, operation_named("gram_agop"), &a, "points", "is -1");
+}
+
+static void paths_that_mean_nothing(struct harness *h)
+{
+    const struct operation *path = operation_named("gram_krr_path");
+    struct arguments a;
+
     make_valid(path, &a);
     a.path.method = (gram_krr_path_method)3;
     refuses(h, path, &a, "method", "is 3");
@@ -162,12 +180,6 @@ static void options_that_mean_nothing(struct harness *h)
     make_valid(path, &a);
     a.path.error = &a.t[0];
     refuses(h, path, &a, "options.error", "is of other sizes");
-    make_valid(cholesky, &a);
-    a.solve.uplo = (gram_uplo)5;
-    refuses(h, cholesky, &a, "uplo", "is 5");
-    make_valid(operation_named("gram_solve_lu"), &a);
-    a.solve.factored = 1;
-    refuses(h, operation_named("gram_solve_lu"), &a, "pivots", "is NULL with a factor");
 }
 
 static const struct test_function tests[] = {
@@ -175,6 +187,8 @@ static const struct test_function tests[] = {
     {"scalars_of_kernels_out_of_range", scalars_of_kernels_out_of_range},
     {           "lengths_out_of_range",            lengths_out_of_range},
     {      "options_that_mean_nothing",       options_that_mean_nothing},
+    {     "searches_that_mean_nothing",      searches_that_mean_nothing},
+    {        "paths_that_mean_nothing",         paths_that_mean_nothing},
 };
 
 int main(void)
