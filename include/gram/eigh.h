@@ -281,7 +281,9 @@ GRAM_API gram_status gram_eigh_operator_workspace(gram_context *g, const gram_op
  * d, with any strides.  Batches of x and of the kernel's hyperparameters broadcast.  values,
  * vectors and info have the joint batch; values and vectors have the dtype that the out of
  * gram_kernel would have, and info is int32.  kernel.row_offset and kernel.column_offset must be
- * equal.
+ * equal.  GRAM_DISTANCE_KULLBACK_LEIBLER, which is another number the other way round, is refused.
+ * An expression of norms must be symmetric in x and y; nothing looks whether it is.  Outputs must
+ * not overlap x or the weights of kernel.metric.
  */
 GRAM_API gram_status gram_eigh_kernel(gram_context *g, const gram_tensor *x,
                                       const gram_kernel_options *kernel,

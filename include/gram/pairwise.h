@@ -374,9 +374,9 @@ typedef struct gram_kernel_matmul_options {
  * x is m by k, y is n by k (NULL: x itself), v is n by r, and out is m by r, with any strides.  v
  * and out have the dtype that the out of gram_kernel would have.  Batches of x, y, v and the
  * hyperparameters broadcast.  The columns of one v share the work on K; the items of a batch do
- * not.  n = 0 gives zeros.  out must not overlap x, y, v or itself.  Scratch never grows with m n.
- * On the CPU it holds sums of the size of out in double, and for each thread at most 1536 points of
- * x and of y, their rows of v and out, and a piece of K.
+ * not.  n = 0 gives zeros.  out must not overlap x, y, v, the weights of kernel.metric or itself.
+ * Scratch never grows with m n.  On the CPU it holds sums of the size of out in double, and for
+ * each thread at most 1536 points of x and of y, their rows of v and out, and a piece of K.
  *
  * If y is NULL, or has the data, shape and strides of x, each element of K is computed once for
  * itself and its mirror image, which halves the work.  The result does not depend on the number of

@@ -124,15 +124,17 @@ static gram_status gradients(gram_context *g, struct py_xla_call *c)
                            &grads);
 }
 
-/* bandwidth, regularization, gradient, v, x, y (optional) -> the same of the product with v */
+/* bandwidth, regularization, gradient, v, x, y (optional) -> the same of the product with v, and
+ * that of v last */
 static gram_status product_gradients(gram_context *g, struct py_xla_call *c)
 {
     gram_kernel_matmul_grads grads = GRAM_KERNEL_MATMUL_GRADS_INIT;
-    gram_tensor **const to[] = {&grads.x, &grads.y, &grads.bandwidth, &grads.regularization};
+    gram_tensor **const to[] = {&grads.x, &grads.y, &grads.bandwidth, &grads.regularization,
+                                &grads.v};
     struct py_kernel k;
     int used = 0;
 
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         if (c->integers[WANTED] >> i & 1)
             *to[i] = &c->out[used++];
     c->wrong = used != c->out_count;
@@ -148,7 +150,7 @@ const struct py_xla_operation *py_xla_kernel_operation(const struct xla_text *na
         {           "kernel",            matrix, 3, 4, 1, 1,     INTEGERS, NUMBERS},
         {    "kernel_matmul",           product, 4, 5, 1, 1,     INTEGERS, NUMBERS},
         {       "kernel_vjp",         gradients, 4, 5, 1, 4, INTEGERS + 1, NUMBERS},
-        {"kernel_matmul_vjp", product_gradients, 5, 6, 1, 4, INTEGERS + 1, NUMBERS},
+        {"kernel_matmul_vjp", product_gradients, 5, 6, 1, 5, INTEGERS + 1, NUMBERS},
         {               NULL,              NULL, 0, 0, 0, 0,            0,       0},
     };
 

@@ -23,7 +23,8 @@ from gram._second import OF_DISTANCE, OF_PRODUCT
 NAMES = ("x", "y", "bandwidth", "regularization")
 FUNCTION, INNER, OUTPUT, ROW, COLUMN = range(5)  # the integers of a kernel
 P, OUTER_POWER, EXPONENT, ALPHA, GAMMA, COEF0, DEGREE = range(7)  # its numbers
-WEIGHT, PRODUCT = 1, 2  # an output; what a kernel is of
+WEIGHT, NORM_X_WEIGHT, NORM_Y_WEIGHT = 1, 4, 5  # outputs
+PRODUCT = 2  # what a kernel is of
 
 
 def settled(kernel, expression, of, parameters, output, **numbers):
@@ -141,9 +142,23 @@ def inner(options):
     return None if integers[INNER] == PRODUCT else numbers[P]
 
 
-def _weight_options(options):
+def _output_options(options, output):
     (integers, numbers, text), name = options
-    return ((*integers[:OUTPUT], WEIGHT, *integers[OUTPUT + 1 :]), numbers, text), name
+    return ((*integers[:OUTPUT], output, *integers[OUTPUT + 1 :]), numbers, text), name
+
+
+def _has_norms(options):
+    return re.search(r"\b(dot|norm_x|norm_y)\b", options[0][2].split("\n")[0]) is not None
+
+
+def _of_norms(options, x, y, bandwidth, u, v):
+    """The part of a derivative along u and v that goes through |x| and |y|."""
+    none = jnp.zeros((), bandwidth.dtype)
+    of_x, of_y = (
+        value(_output_options(options, output), x, y, bandwidth, none)
+        for output in (NORM_X_WEIGHT, NORM_Y_WEIGHT)
+    )
+    return of_x * (x * u).sum(-1)[..., :, None] + of_y * (y * v).sum(-1)[..., None, :]
 
 
 def has_bandwidth(options):
@@ -153,7 +168,7 @@ def has_bandwidth(options):
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def weight(options, x, y, bandwidth):
     none = jnp.zeros((), bandwidth.dtype)
-    return value(_weight_options(options), x, y, bandwidth, none)
+    return value(_output_options(options, WEIGHT), x, y, bandwidth, none)
 
 
 @functools.partial(weight.defjvp, symbolic_zeros=True)
@@ -264,6 +279,8 @@ def along(options, kept, tangents):
             found = found + jax.jvp(cosine, (x, y), (u, v))[1]
         else:
             found = found + weight(options, x, y, bandwidth) * slopes(inner(options), x, y, u, v)
+            if _has_norms(options):
+                found = found + _of_norms(options, x, y, bandwidth, u, v)
     if "bandwidth" in tangents and has_bandwidth(options):
         mine = column(tangents["bandwidth"])
         found = found + mine * by_bandwidth(options, x, y, bandwidth)

@@ -23,6 +23,7 @@ from gram._jax_linear import directional, linear
 from gram._kernels import FAR_AWAY
 
 _BLOCK = 1 << 22  # elements of the matrices that a block of rows makes
+_OF_V = 1 << 4  # of the gradients of a product, after those of NAMES: that of v
 
 
 def divided(function, x, y, lengths, product):
@@ -166,12 +167,76 @@ def _matmul_along(options, shape, kept, tangents):
     return found
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _transposed(options, x, y, bandwidth, regularization, grad):
+    """K^T grad, the gradient of kernel_matmul to v."""
+    (integers, numbers, text), _ = options
+    rows = (x if y is None else y).shape[-2]
+    like = jnp.zeros((rows, grad.shape[-1]), grad.dtype)  # v, of which only the shape counts
+    pairs = [(bandwidth, 0), (regularization, 0), (grad, 2), (like, 2), (x, 2)]
+    shape, arrays = batched(*pairs, *([] if y is None else [(y, 2)]))
+    (out,) = call(
+        "kernel_matmul_vjp", [((*shape, rows, grad.shape[-1]), grad.dtype)], *arrays,
+        integers=[*integers, _OF_V], numbers=numbers, text=text, broadcast=True,
+    )  # fmt: skip
+    return out
+
+
+@functools.partial(_transposed.defjvp, symbolic_zeros=True)
+def _transposed_jvp(options, primals, tangents):
+    out = _transposed(options, *primals)
+    tangents = named((*NAMES, "grad"), tangents)
+    if not tangents:
+        return out, jnp.zeros_like(out)
+    forward = functools.partial(_transposed_along, options, out.shape)
+    transpose = functools.partial(_transposed_vjp, options, primals, tuple(tangents))
+    return out, linear(forward, transpose, primals, tangents)
+
+
+def _transposed_along(options, shape, kept, tangents):
+    """In blocks of rows of x, of whose matrices one is stored at a time."""
+    x, y, bandwidth, regularization, grad = kept
+    found = jnp.zeros(shape, grad.dtype)
+    if "grad" in tangents:
+        of_grad = tangents["grad"]
+        found = found + _transposed(options, x, y, bandwidth, regularization, of_grad)
+    if "regularization" in tangents:
+        begin, end, shift = _on_diagonal(options, x.shape[-2], shape[-2])
+        part = column(tangents["regularization"]) * grad[..., begin:end, :]
+        found = found.at[..., begin + shift : end + shift, :].add(part)
+    moved = {n: tangents[n] for n in ("x", "y", "bandwidth") if n in tangents}
+    if moved:
+        u = moved.pop("x", None)
+        if y is None:
+            y = x
+            moved |= {} if u is None else {"y": u}
+
+        def block(x, grad, *u):
+            of_x = {"x": u[0]} if u else {}
+            return along(options, (x, y, bandwidth), moved | of_x).mT @ grad
+
+        arrays = (x, grad) if u is None else (x, grad, u)
+        found = found + _summed_by_rows(block, _rows_of_block(y, shape[:-2]), shape, *arrays)
+    return found
+
+
+def _transposed_vjp(options, primals, wanted, kept, cotangent):
+    """The sum of cotangent times K^T grad is that of grad times K cotangent."""
+    *points, grad = kept
+    found = {}
+    names = tuple(n for n in NAMES if n in wanted)
+    if names:
+        found = _matmul_vjp(options, (*primals[:4], cotangent), names, (*points, cotangent), grad)
+    if "grad" in wanted:
+        found["grad"] = summed(kernel_matmul(options, *points, cotangent), primals[4])
+    return found
+
+
 def _matmul_vjp(options, primals, wanted, kept, grad):
     x, y, bandwidth, regularization, v = kept
     found = {}
     if "v" in wanted:
-        a, b = (x, None) if y is None else (y, x)
-        found["v"] = kernel_matmul(_turned(options), a, b, bandwidth, regularization, grad)
+        found["v"] = _transposed(options, x, y, bandwidth, regularization, grad)
     if "regularization" in wanted:
         begin, end, shift = _on_diagonal(options, grad.shape[-2], v.shape[-2])
         product = grad[..., begin:end, :] * v[..., begin + shift : end + shift, :]
@@ -221,12 +286,6 @@ def _composed_product_vjp(options, names, x, bandwidth, grad, v, *y):
     return [found[name] for name in names]
 
 
-def _turned(options):
-    """Of the transposed matrix."""
-    (integers, numbers, text), name = options
-    return ((*integers[:ROW], integers[COLUMN], integers[ROW]), numbers, text), name
-
-
 def _on_diagonal(options, rows, columns):
     """The rows i that have a column j = i + shift with row_offset + i == column_offset + j."""
     integers = options[0][0]
@@ -255,6 +314,18 @@ def _by_rows(f, rows, *arrays):
     if whole < m:
         found.append(f(*[a[..., whole:, :] for a in arrays]))
     return jnp.concatenate(found, -2)
+
+
+def _summed_by_rows(f, rows, shape, *arrays):
+    """The sum, of this shape, of what f gives for so many rows at a time."""
+    m = arrays[0].shape[-2]
+    whole = m // rows * rows
+    total = jnp.zeros(shape, arrays[0].dtype)
+    if m <= rows:
+        return total + f(*arrays)
+    parts = tuple(_split(a, whole, rows) for a in arrays)
+    total, _ = jax.lax.scan(lambda sum, part: (sum + f(*part), None), total, parts)
+    return total if whole == m else total + f(*[a[..., whole:, :] for a in arrays])
 
 
 def _blocks_vjp(options, names, x, y, bandwidth, grad, v):

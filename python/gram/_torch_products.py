@@ -19,20 +19,15 @@ def _matmul_shape(x, y, bandwidth, regularization, hypers, v, *options):
     return x.new_empty((*shape, x.shape[-2], v.shape[-1]), dtype=result_type(x))
 
 
-def _turned(options):
-    """Of the transposed matrix."""
-    kernel, numbers, outer_power, (row, column), *rest = options
-    return [kernel, numbers, outer_power, [column, row], *rest]
-
-
-def _matmul_backward(inputs, outputs, needs, grad):
-    x, y, bandwidth, regularization, hypers, v, *options = inputs
-    grads = [None] * 6
+def _product_backward(points, grad, v, options, needs):
+    """The gradients of the sum of grad times K v to the points and numbers that need one."""
+    x, y, bandwidth, regularization, hypers = points
+    grads = [None] * 5
     if any(needs[:4]):
         names = [name for name, need in zip(_NAMES, needs) if need]
         args = (bandwidth, regularization, hypers, grad, v, *options, names)
         found = dict(zip(names, kernel_matmul_vjp(x, y, *args), strict=True))
-        named = zip(_NAMES, inputs[:4], strict=True)
+        named = zip(_NAMES, points[:4], strict=True)
         grads[:4] = [summed(found[n], t) if n in found else None for n, t in named]
     asked = [i for i, need in enumerate(needs[4]) if need]
     if asked:
@@ -41,11 +36,14 @@ def _matmul_backward(inputs, outputs, needs, grad):
         grads[4] = [None] * len(hypers)
         for i, g in zip(asked, kernel_matmul_number_vjp(x, y, *args), strict=True):
             grads[4][i] = summed(g, hypers[i])
-    if needs[5]:
-        a, b = (x, None) if y is None else (y, x)
-        product = kernel_matmul(a, b, bandwidth, regularization, hypers, grad, *_turned(options))
-        grads[5] = summed(product, v)
     return grads
+
+
+def _matmul_backward(inputs, outputs, needs, grad):
+    *points, v = inputs[:6]
+    options = inputs[6:]
+    of_v = summed(kernel_matmul_transposed(*points, grad, *options), v) if needs[5] else None
+    return [*_product_backward(points, grad, v, options, needs), of_v]
 
 
 @operator(
@@ -58,6 +56,37 @@ def kernel_matmul(x, y, bandwidth, regularization, hypers, v, *options):
     x, y, v = plain(x, y, v)
     words = had(keywords(bandwidth, regularization, hypers, options))
     return _core.kernel_matmul(x, y, v=v, **words)
+
+
+def _transposed_shape(x, y, bandwidth, regularization, hypers, grad, *options):
+    other = x if y is None else y
+    numbers = [(n, 0) for n in (bandwidth, regularization, *hypers)]
+    shape = batch((x, 2), (other, 2), (grad, 2), *numbers)
+    return grad.new_empty((*shape, other.shape[-2], grad.shape[-1]))
+
+
+def _transposed_backward(inputs, outputs, needs, cotangent):
+    """The sum of cotangent times K^T grad is that of grad times K cotangent."""
+    *points, grad = inputs[:6]
+    options = inputs[6:]
+    of_grad = summed(kernel_matmul(*points, cotangent, *options), grad) if needs[5] else None
+    return [*_product_backward(points, grad, cotangent, options, needs), of_grad]
+
+
+@operator(
+    f"({POINTS}Tensor grad, {OPTIONS}) -> Tensor",
+    cores={0: 2, 1: 2, 2: 0, 3: 0, 4: 0, 5: 2},
+    shapes=_transposed_shape,
+    backward=_transposed_backward,
+)
+def kernel_matmul_transposed(x, y, bandwidth, regularization, hypers, grad, *options):
+    """K^T grad, the gradient of kernel_matmul to v."""
+    x, y, grad = plain(x, y, grad)
+    x, y = (None if t is None else t.to(grad.dtype) for t in (x, y))
+    rows = (x if y is None else y).shape[-2]
+    like = grad.new_zeros(()).expand(rows, grad.shape[-1])  # v, of which only the shape counts
+    words = had(keywords(bandwidth, regularization, hypers, options))
+    return _core.kernel_matmul_vjp(x, y, v=like, grad=grad, wrt="v", **words)
 
 
 def _row_blocks(x, y, grad, v):

@@ -178,6 +178,17 @@ int gram_expression_number(struct gram_expression *e, double number)
     return put(e, &node);
 }
 
+void gram_expression_exchange(struct gram_expression *e)
+{
+    for (int i = 0; i < e->count; i++) {
+        struct gram_node *node = &e->node[i];
+        if (node->op == GRAM_OP_NORM_X)
+            node->op = GRAM_OP_NORM_Y;
+        else if (node->op == GRAM_OP_NORM_Y)
+            node->op = GRAM_OP_NORM_X;
+    }
+}
+
 void gram_expression_uniform(const struct gram_expression *e, const double *parameters,
                              double *value)
 {

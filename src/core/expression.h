@@ -90,6 +90,9 @@ int gram_op_arity(enum gram_op op);
 /* The name that C has for a function; NULL for other operations. */
 const char *gram_op_name(enum gram_op op);
 
+/* Turns the program f(s, |x|, |y|) into that of f(s, |y|, |x|), which the transposed matrix has. */
+void gram_expression_exchange(struct gram_expression *e);
+
 /* The node of an operation, an old one where there is one like it; -1 if the program is full. */
 int gram_expression_node(struct gram_expression *e, enum gram_op op, int a, int b, int c);
 int gram_expression_number(struct gram_expression *e, double number);

@@ -68,6 +68,7 @@ struct implicit_args {
     const gram_eigh_options *options;
     const gram_tensor *values, *vectors, *info;
     const gram_tensor *x; /* of a kernel; else NULL */
+    const gram_kernel_options *kernel;
 };
 
 static gram_status check_options(gram_context *g, const gram_eigh_options *o)
@@ -88,12 +89,15 @@ static gram_status check_options(gram_context *g, const gram_eigh_options *o)
     return gram_eigh_check_krylov(g, o);
 }
 
-/* An output: that it has the dtype and is apart from x. */
+/* An output: that it has the dtype and is apart from x and the weights of a metric. */
 static gram_status check_output(gram_context *g, const struct implicit_args *args, const char *name,
                                 const gram_tensor *t, gram_dtype dtype)
 {
     TRY(gram_check_dtype(g, name, t, dtype));
-    return args->x ? gram_check_apart(g, name, t, "x", args->x) : GRAM_OK;
+    if (!args->x)
+        return GRAM_OK;
+    TRY(gram_check_apart(g, name, t, "x", args->x));
+    return gram_metric_check_apart(g, args->kernel, name, t);
 }
 
 static gram_status view_outputs(gram_context *g, const struct implicit_args *args,
@@ -189,7 +193,7 @@ gram_status gram_eigh_operator(gram_context *g, const gram_operator *a,
                                const gram_eigh_options *options, gram_tensor *values,
                                gram_tensor *vectors, gram_tensor *info)
 {
-    const struct implicit_args args = {options, values, vectors, info, NULL};
+    const struct implicit_args args = {options, values, vectors, info, NULL, NULL};
     struct operator_memory memory;
     struct gram_eigh_op op;
 
@@ -203,7 +207,7 @@ gram_status gram_eigh_operator_workspace(gram_context *g, const gram_operator *a
                                          const gram_tensor *values, const gram_tensor *vectors,
                                          gram_workspace *need)
 {
-    const struct implicit_args args = {options, values, vectors, NULL, NULL};
+    const struct implicit_args args = {options, values, vectors, NULL, NULL, NULL};
     struct operator_memory memory;
     struct gram_eigh_op op;
     size_t bytes;
@@ -234,7 +238,13 @@ static gram_status describe_kernel(gram_context *g, const gram_kernel_options *k
     memory->report = (gram_eigh_report){0};
     memory->product = (struct gram_kernel_matmul_op){0};
     TRY(gram_kernel_describe(g, &pair, kernel, &memory->expression, k));
-    if (!gram_cdist_mirrors(k))
+    if (k->metric.kind == GRAM_DISTANCE_KULLBACK_LEIBLER)
+        return gram_fail(
+            g, GRAM_INVALID_ARGUMENT,
+            "kernel.metric->kind is GRAM_DISTANCE_KULLBACK_LEIBLER, expected a distance "
+            "that is the same both ways, because eigenvalues are those of a symmetric "
+            "matrix");
+    if (k->row_offset != k->column_offset && gram_cdist_regularized(k))
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "kernel.row_offset is %lld and kernel.column_offset is %lld, expected "
                          "equal offsets",
@@ -254,7 +264,7 @@ gram_status gram_eigh_kernel(gram_context *g, const gram_tensor *x,
                              const gram_kernel_options *kernel, const gram_eigh_options *options,
                              gram_tensor *values, gram_tensor *vectors, gram_tensor *info)
 {
-    const struct implicit_args args = {options, values, vectors, info, x};
+    const struct implicit_args args = {options, values, vectors, info, x, kernel};
     struct kernel_memory memory;
     struct gram_eigh_op op;
 
@@ -269,7 +279,7 @@ gram_status gram_eigh_kernel_workspace(gram_context *g, const gram_tensor *x,
                                        const gram_eigh_options *options, const gram_tensor *values,
                                        const gram_tensor *vectors, gram_workspace *need)
 {
-    const struct implicit_args args = {options, values, vectors, NULL, x};
+    const struct implicit_args args = {options, values, vectors, NULL, x, kernel};
     struct kernel_memory memory;
     struct gram_eigh_op op;
     size_t bytes;

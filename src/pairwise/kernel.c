@@ -266,8 +266,8 @@ gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,
     TRY(view_hypers(g, &o, op));
     if (o.metric)
         TRY(view_metric(g, &metric, op));
-    if (o.metric && metric.weights && !pair->no_out)
-        TRY(gram_check_apart(g, "out", pair->out, "options.metric->weights", metric.weights));
+    if (!pair->no_out)
+        TRY(gram_metric_check_apart(g, options, "out", pair->out));
     TRY(view_parameters(g, &o, op));
     if (o.function == GRAM_EXPRESSION)
         TRY(compile(g, &o, o.output == GRAM_WEIGHT || pair->derivative, expression, op));

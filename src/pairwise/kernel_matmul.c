@@ -64,6 +64,7 @@ static gram_status describe(gram_context *g, const struct matmul_args *args,
     if (args->y)
         TRY(gram_check_apart(g, "out", args->out, "y", args->y));
     TRY(gram_check_apart(g, "out", args->out, "v", args->v));
+    TRY(gram_metric_check_apart(g, args->kernel, "out", args->out));
     if (!g->backend->kernel_matmul)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;

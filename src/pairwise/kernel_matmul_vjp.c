@@ -2,9 +2,9 @@
  * kernel_matmul_vjp.c - gram_kernel_matmul_vjp: checks the arguments, and shares the gradients out
  *
  *   grads.v = K(y, x) grad
- * is a product with the transposed matrix, whose points, and their places on the diagonal, are
- * exchanged.  All other gradients are those of K with the cotangent grad v^T, of which a backend
- * holds the two factors.
+ * is a product with the transposed matrix, whose points, their places on the diagonal, and their
+ * norms in an expression are exchanged.  All other gradients are those of K with the cotangent grad
+ * v^T, of which a backend holds the two factors.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -14,8 +14,11 @@ static struct gram_kernel_matmul_op transposed_product(const struct gram_kernel_
 {
     struct gram_kernel_matmul_op product = {.kernel = op->kernel, .v = op->grad, .out = op->to_v};
 
-    if (op->value)
+    if (op->value) {
         product.kernel.expression = op->value;
+        /* The derivative of s + |x| by s is the same for both halves; its value is not. */
+        product.kernel.symmetric &= op->value->mirrors;
+    }
     product.kernel.x = op->kernel.y;
     product.kernel.y = op->kernel.x;
     product.kernel.row_offset = op->kernel.column_offset;

@@ -64,7 +64,9 @@ static gram_status view_output(gram_context *g, const struct reduce_args *args, 
     TRY(gram_check_apart(g, name, t, "x", args->x));
     if (args->y)
         TRY(gram_check_apart(g, name, t, "y", args->y));
-    return args->v ? gram_check_apart(g, name, t, "v", args->v) : GRAM_OK;
+    if (args->v)
+        TRY(gram_check_apart(g, name, t, "v", args->v));
+    return gram_metric_check_apart(g, args->kernel, name, t);
 }
 
 static gram_status view_tensors(gram_context *g, const struct reduce_args *args,

@@ -181,11 +181,8 @@ static gram_status compile_others(gram_context *g, const gram_kernel_options *op
     }
     if (!op->kernel.expression || !op->want_v)
         return GRAM_OK;
-    if (op->kernel.expression->of_norms)
-        return gram_fail(g, GRAM_UNSUPPORTED,
-                         "grads.v is given, expected NULL, because options.expression has the norm "
-                         "of a point");
     TRY(gram_expression_compile(g, options, GRAM_EXPRESSION_ITSELF, &expressions->value));
+    gram_expression_exchange(&expressions->value);
     op->value = &expressions->value;
     return GRAM_OK;
 }

@@ -42,6 +42,20 @@ gram_status gram_metric_copy(gram_context *g, const gram_distance *given, gram_d
     return GRAM_OK;
 }
 
+gram_status gram_metric_check_apart(gram_context *g, const gram_kernel_options *kernel,
+                                    const char *name, const gram_tensor *t)
+{
+    gram_kernel_options o = GRAM_KERNEL_OPTIONS_INIT;
+    gram_distance metric;
+
+    TRY(gram_options_copy(g, &o, sizeof o, kernel));
+    if (!o.metric)
+        return GRAM_OK;
+    TRY(gram_metric_copy(g, o.metric, &metric));
+    return metric.weights ? gram_check_apart(g, name, t, "options.metric->weights", metric.weights)
+                          : GRAM_OK;
+}
+
 gram_status gram_metric_join(gram_context *g, const gram_distance *metric, struct gram_batch *batch)
 {
     if (metric->kind == GRAM_DISTANCE_MINKOWSKI && metric->p.tensor)

@@ -85,6 +85,9 @@ void gram_lengths_settle(struct gram_cdist_op *kernel);
 gram_status gram_metric_copy(gram_context *g, const gram_distance *given, gram_distance *metric);
 gram_status gram_metric_join(gram_context *g, const gram_distance *metric,
                              struct gram_batch *batch);
+/* Refuses an output that overlaps the weights of a kernel's metric, if there are any. */
+gram_status gram_metric_check_apart(gram_context *g, const gram_kernel_options *kernel,
+                                    const char *name, const gram_tensor *t);
 /* Refuses rows that no panel holds. */
 gram_status gram_metric_rows_fit(gram_context *g, const struct gram_cdist_op *op);
 gram_status gram_metric_view(gram_context *g, const gram_distance *metric, bool no_root,
@@ -151,12 +154,15 @@ static inline bool gram_cdist_turns(const struct gram_cdist_op *op)
            !(op->expression && op->expression->norms);
 }
 
+static inline bool gram_cdist_regularized(const struct gram_cdist_op *op)
+{
+    return op->regularization.tensor.data || op->regularization.value != 0;
+}
+
 /* True if half of out mirrors the other; regularization off the main diagonal does not. */
 static inline bool gram_cdist_mirrors(const struct gram_cdist_op *op)
 {
-    bool regularized = op->regularization.tensor.data || op->regularization.value != 0;
-
-    return op->symmetric && !(regularized && op->row_offset != op->column_offset);
+    return op->symmetric && !(gram_cdist_regularized(op) && op->row_offset != op->column_offset);
 }
 
 /* The items of a round (gram_round_at) that begins with this one, as an operation of their own; out

@@ -252,6 +252,28 @@ def test_gradients_of_products_with_kernels(block, monkeypatch):
     check(lambda v: gj.kernel_matmul(draw(5, 3), v=v), (draw(5, 1),), 2)
 
 
+# The norms are used differently, so K(y, x) is not the transposed matrix of K(x, y).
+NORMS = "exp(-s / c) * (1 + dot * norm_x) + norm_y * norm_y * s"
+
+
+@pytest.mark.parametrize("of, block", [("distance", 1 << 22), ("distance", 8), ("product", 1)])
+@offered()
+def test_gradients_of_norms_that_are_not_exchangeable(of, block, monkeypatch):
+    from gram import _jax_points
+
+    monkeypatch.setattr(_jax_points, "_BLOCK", block)
+    options = {"expression": NORMS, "of": of, "parameters": {"c": 0.7}}
+    x, y, v = draw(5, 3), draw(4, 3), draw(4, 2)
+    check(lambda x, y: gj.kernel(x, y, **options), (x, y))
+    check(lambda x, y, v: gj.kernel_matmul(x, y, v=v, **options), (x, y, v))
+    check(lambda x, v: gj.kernel_matmul(x, v=v, **options), (x, draw(5)))
+    check(lambda v: gj.kernel_matmul(x, y, v=v, **options), (v,), 2)
+    of_v = jax.grad(lambda v, x: (gj.kernel_matmul(x, y, v=v, **options) ** 2).sum())
+    check(of_v, (v, x))
+    mapped = jax.vmap(lambda v: of_v(v, x))(draw(3, 4, 2))
+    np.testing.assert_allclose(mapped[1], of_v(draw(3, 4, 2)[1], x), rtol=EXACT, atol=EXACT)
+
+
 @pytest.mark.parametrize("p", [0.5, 1, 1.5, 2, 3])
 def test_gradients_are_finite_at_ties(p):
     x = jnp.array([[1.0, 2, 3], [1, 2, 3], [1, 5, 3]])
@@ -313,6 +335,9 @@ def test_what_is_refused():
         (lambda: gj.cdist(x[0]), ValueError, "x has 1 dimensions"),
         (lambda: gj.kernel(x, kernel="none"), ValueError, "none"),
         (lambda: gj.kernel(x, alpha=jnp.ones(2)), TypeError, "alpha is an array"),
+        (lambda: gj.kernel(x, metric="canberra"), ValueError, "metric or weights are given"),
+        (lambda: gj.kernel_matmul(x, v=x, metric="canberra"), ValueError, "metric or weights are"),
+        (lambda: gj.kernel(x, weights=[1.0, 1.0, 1.0]), ValueError, "metric or weights are given"),
         (lambda: gj.kernel(x, expression="s +").block_until_ready(), Exception,
          "gram.jax.kernel: options.expression"),
         (lambda: gj.solve_lu(x, x), ValueError, "4 by 3"),

@@ -285,6 +285,36 @@ def test_second_derivatives_of_products_with_kernels(name):
     assert gradgradcheck(f, (draw(4, 3), draw(2, 3, 3), draw(3, 2)))
 
 
+# The norms are used differently, so K(y, x) is not the transposed matrix of K(x, y).
+NORMS = "exp(-s / c) * (1 + dot * norm_x) + norm_y * norm_y * s"
+
+
+@pytest.mark.parametrize("of", ["distance", "product"])
+def test_gradients_of_products_with_norms_that_are_not_exchangeable(of, device):
+    options = {"expression": NORMS, "of": of, "parameters": {"c": 0.7}}
+    x, y, v = (draw(*shape, device=device) for shape in ((5, 3), (4, 3), (4, 2)))
+
+    def f(x, y, v):
+        return gt.kernel_matmul(x, y, v=v, **options)
+
+    def of_v(v, x, y):
+        return torch.autograd.grad(f(x, y, v).square().sum(), v, create_graph=True)[0]
+
+    holds(gradcheck, f, (x, y, v))
+    holds(gradcheck, lambda x, v: gt.kernel_matmul(x, v=v, **options), (x, draw(5, device=device)))
+    holds(gradcheck, of_v, (v, x, y))
+    with pytest.raises(NotImplementedError, match="an expression has no second derivative"):
+        gradgradcheck(f, (x, y, v))
+
+
+def test_kernels_of_a_metric_are_refused(device):
+    x = draw(4, 3, device=device)
+    for words in ({"metric": "canberra"}, {"weights": torch.ones(3)}):
+        for call in (gt.kernel, lambda x, **o: gt.kernel_matmul(x, v=x, **o)):
+            with pytest.raises(ValueError, match="metric or weights are given"):
+                call(x, **words)
+
+
 def test_products_with_kernels_go_in_blocks(monkeypatch):
     from gram import _torch_products
 
@@ -443,6 +473,7 @@ def operators(device):
         "kernel": (x, y, bandwidth, None, [], *GAUSSIAN, "value"),
         "kernel_vjp": (x, y, bandwidth, None, [], d(5, 4), *GAUSSIAN, ["x", "bandwidth"]),
         "kernel_matmul": (x, None, bandwidth, None, [], d(5, 2), *GAUSSIAN),
+        "kernel_matmul_transposed": (x, None, bandwidth, None, [], d(5, 2), *GAUSSIAN),
         "kernel_matmul_vjp": (x, None, bandwidth, None, [], x, x, *GAUSSIAN, ["x", "bandwidth"]),
         "kernel_matmul_second": (
             *plain, None, [], *plain[:2], plain[0], None, plain[2], None, *GAUSSIAN,
