@@ -12,6 +12,8 @@
 #   make release  archives, wheels, packages, checksums and notes, in build/release
 #   make bench    measure against other packages (installs them in build/bench-venv);
 #                 SUBJECTS says what, see bench/README.md
+#   make battery  how well gram fit and other packages predict tables (installs them in
+#                 build/battery-venv); BATTERY has options, see bench/README.md
 #   make install  PREFIX=/usr/local, DESTDIR= as usual
 #
 # BUILD= names another build folder, CMAKE_FLAGS= adds options for CMake.
@@ -23,6 +25,7 @@ JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 GRAM_TEST_TORCH ?=
 PARTS ?=
 SUBJECTS ?= cdist kernel gradients machine
+BATTERY ?=
 export BUILD CMAKE_FLAGS JOBS GRAM_TEST_TORCH
 
 all:
@@ -67,10 +70,18 @@ bench:
 	@PYTHONPATH="$(BUILD)/python" "$(BUILD)/bench-venv/bin/python" bench/compare.py $(SUBJECTS) \
 	    --library "$(BUILD)/libgram.so"
 
+battery:
+	@scripts/bootstrap battery
+	@scripts/build programs -DGRAM_PYTHON=ON
+	@PYTHONPATH="$(BUILD)/python" "$(BUILD)/battery-venv/bin/python" bench/battery/run.py \
+	    "$(BUILD)/battery.jsonl" --library "$(BUILD)/libgram.so" $(BATTERY)
+	@PYTHONPATH="$(BUILD)/python" "$(BUILD)/battery-venv/bin/python" bench/battery/report.py \
+	    "$(BUILD)/battery.jsonl" --out "$(BUILD)/battery.md" --picture "$(BUILD)/battery.svg"
+
 install: all
 	@cmake --install "$(BUILD)" --prefix "$(PREFIX)"
 
 clean:
 	@rm -rf "$(BUILD)"
 
-.PHONY: all demo test check format docs coverage release bench install clean
+.PHONY: all demo test check format docs coverage release bench battery install clean

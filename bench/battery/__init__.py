@@ -1,0 +1,1 @@
+"""How well `gram fit` and other packages predict tables, and how long they take to learn them."""
