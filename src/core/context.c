@@ -264,6 +264,7 @@ void gram_context_destroy(gram_context *g)
     close_backend(g);
     gram_pool_destroy(g);
     release_host_scratch(g);
+    gram_expression_release(g);
     gram_settings_release(g);
     gram_free(g, g, sizeof *g);
 }

@@ -28,6 +28,7 @@ struct gram_context {
     int matmul_form;                        /* enum gram_matmul_form */
     void *scratch; /* 64-byte aligned, grown on demand, freed with the context */
     size_t scratch_bytes;
+    struct gram_expression_memory *expressions; /* made at the first one: see expression.h */
     bool scratch_given; /* by gram_context_use_workspace: never grown, never freed */
     size_t *measure;    /* of a workspace query, where its bytes go (scratch.h); NULL: a call */
     atomic_bool cancelled;

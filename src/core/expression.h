@@ -110,11 +110,21 @@ enum {
     GRAM_EXPRESSION_BY_S = -1
 };
 
-/* expression_derivative.c: the node of such a derivative of root; -1 if the program is full. */
-int gram_expression_derivative(struct gram_expression *e, int root, int by);
+/* expression_derivative.c: the node of such a derivative of root; -1 if the program is full.  slope
+ * has room for GRAM_EXPRESSION_NODES numbers. */
+int gram_expression_derivative(struct gram_expression *e, int root, int by, int *slope);
 
-/* expression_compile.c: reads options.expression and makes the program of its value or of a
- * derivative. */
+/* expression_parse.c: the nodes of options.expression; *root is that of its value. */
+gram_status gram_expression_parse(gram_context *g, const gram_kernel_options *options,
+                                  struct gram_expression *e, int *root);
+
+/* expression_program.c: reads options.expression and makes the program of its value or of a
+ * derivative.  A program is too large for the stack of every thread, so the context has memory for
+ * one of each kind: *e stays until the next one of the same kind, of which the derivatives by all
+ * parameters and the text itself are one. */
 gram_status gram_expression_compile(gram_context *g, const gram_kernel_options *options, int by,
-                                    struct gram_expression *e);
+                                    struct gram_expression **e);
+
+/* Frees that memory. */
+void gram_expression_release(gram_context *g);
 #endif

@@ -242,10 +242,8 @@ static int slope_of_row(struct gram_expression *e, int slope, int by)
                                 make(e, GRAM_OP_DIVIDE, slope, norm));
 }
 
-int gram_expression_derivative(struct gram_expression *e, int root, int by)
+int gram_expression_derivative(struct gram_expression *e, int root, int by, int *slope)
 {
-    int slope[GRAM_EXPRESSION_NODES];
-
     for (int i = 0; i <= root; i++) {
         const struct gram_node *n = &e->node[i];
         int of_args[3] = {NOTHING, NOTHING, NOTHING};

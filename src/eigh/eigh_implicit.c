@@ -223,7 +223,6 @@ gram_status gram_eigh_operator_workspace(gram_context *g, const gram_operator *a
 /* Where the description of a kernel lies during the call. */
 struct kernel_memory {
     struct gram_kernel_matmul_op product;
-    struct gram_expression expression;
     gram_eigh_report report;
 };
 
@@ -237,7 +236,7 @@ static gram_status describe_kernel(gram_context *g, const gram_kernel_options *k
 
     memory->report = (gram_eigh_report){0};
     memory->product = (struct gram_kernel_matmul_op){0};
-    TRY(gram_kernel_describe(g, &pair, kernel, &memory->expression, k));
+    TRY(gram_kernel_describe(g, &pair, kernel, k));
     if (k->metric.kind == GRAM_DISTANCE_KULLBACK_LEIBLER)
         return gram_fail(
             g, GRAM_INVALID_ARGUMENT,

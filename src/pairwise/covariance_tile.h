@@ -226,10 +226,10 @@ static void FN(evaluate_function)(enum gram_op op, const struct FN(operands) * o
 
 /* The values at a place, see gram_instruction; constants are put into *constant. */
 static const vec *FN(values_at)(const struct gram_evaluation *e, int place, const vec *t,
-                                const vec (*value)[VECTORS], vec *constant)
+                                const vec *value, vec *constant)
 {
     if (place > 0)
-        return value[place - 1];
+        return value + (place - 1) * e->step;
     if (place == 0)
         return t;
     *constant = (vec){0} + (real)e->constant[~place];
@@ -257,23 +257,22 @@ static void FN(load_norms)(const struct FN(norms) * norms, bool of_x, int n, vec
     __builtin_memcpy(to, norms->y, (size_t)bytes);
 }
 
-/* t becomes the expression of t, and stays NaN where it is: n vectors, n <= VECTORS. */
-static void FN(evaluate)(const struct gram_evaluation *e, const struct FN(norms) * norms, int n,
-                         vec *t)
+/* t becomes the expression of t, and stays NaN where it is: n vectors, n <= e->step. */
+static void FN(evaluate_some)(const struct gram_evaluation *e, const struct FN(norms) * norms,
+                              int n, vec *t)
 {
-    vec value[GRAM_EXPRESSION_REGISTERS][VECTORS], a, b, c;
-    const vec(*const values)[VECTORS] = (const vec(*)[VECTORS])value;
+    vec value[GRAM_EVALUATION_VECTORS], a, b, c;
     const vec *result;
 
     for (const struct gram_instruction *at = e->code; at < e->code + e->count; at++) {
-        const struct FN(operands) o = {.a = FN(values_at)(e, at->arg[0], t, values, &a),
-                                       .b = FN(values_at)(e, at->arg[1], t, values, &b),
-                                       .c = FN(values_at)(e, at->arg[2], t, values, &c),
+        const struct FN(operands) o = {.a = FN(values_at)(e, at->arg[0], t, value, &a),
+                                       .b = FN(values_at)(e, at->arg[1], t, value, &b),
+                                       .c = FN(values_at)(e, at->arg[2], t, value, &c),
                                        .step_a = at->arg[0] >= 0,
                                        .step_b = at->arg[1] >= 0,
                                        .step_c = at->arg[2] >= 0,
                                        .n = n,
-                                       .r = value[at->to - 1]};
+                                       .r = value + (at->to - 1) * e->step};
         if (at->op == GRAM_OP_NORM_X || at->op == GRAM_OP_NORM_Y)
             FN(load_norms)(norms, at->op == GRAM_OP_NORM_X, n, o.r);
         else if (at->raise >= 0) {
@@ -285,9 +284,22 @@ static void FN(evaluate)(const struct gram_evaluation *e, const struct FN(norms)
         else
             FN(evaluate_function)((enum gram_op)at->op, &o);
     }
-    result = FN(values_at)(e, e->result, t, values, &a);
+    result = FN(values_at)(e, e->result, t, value, &a);
     for (int i = 0; i < n; i++)
         t[i] = (vec)((ivec)result[i * (e->result >= 0)] | FN(is_nan)(t[i]));
+}
+
+/* The same for any n. */
+static void FN(evaluate)(const struct gram_evaluation *e, const struct FN(norms) * norms, int n,
+                         vec *t)
+{
+    struct FN(norms) part = *norms;
+
+    for (int i = 0; i < n; i += e->step) {
+        if (norms->y)
+            part.y = norms->y + i * LANES, part.count = norms->count - i * LANES;
+        FN(evaluate_some)(e, &part, n - i < e->step ? n - i : e->step, t + i);
+    }
 }
 
 /* t becomes the form of t. */

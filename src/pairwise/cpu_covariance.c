@@ -267,6 +267,7 @@ struct gram_evaluation *gram_evaluation_prepare(const struct gram_expression *e,
     take_evaluation(e, &out, &arrays, &layout);
     gram_layout_place(&layout, memory);
     *out = arrays;
+    out->step = GRAM_EVALUATION_VECTORS / (e->registers > 0 ? e->registers : 1);
     out->result = place(e, e->count - 1);
     gram_expression_uniform(e, parameters, out->constant);
     for (int i = 0; i < e->count; i++) {

@@ -52,9 +52,16 @@ struct gram_instruction {
     int16_t raise; /* of pow: the exponent is raise[i]; -1: it is arg[1] */
 };
 
+/* Vectors of all registers of an expression at a time, on the stack: 16 KiB with AVX-512, half of
+ * the first-level cache and little for the stack of a thread. */
+enum {
+    GRAM_EVALUATION_VECTORS = 256
+};
+
 /* What an expression comes to with the parameters of an item. */
 struct gram_evaluation {
     int count;
+    int step;       /* vectors at a time */
     int16_t result; /* register or constant */
     struct gram_instruction *code;
     double *constant;

@@ -210,8 +210,9 @@ static gram_status check_expression(gram_context *g, const gram_kernel_options *
 /* The program of an expression.  A derivative by a parameter is for the backends the value of
  * another function. */
 static gram_status compile(gram_context *g, const gram_kernel_options *o, bool by_s,
-                           struct gram_expression *expression, struct gram_cdist_op *op)
+                           struct gram_cdist_op *op)
 {
+    struct gram_expression *expression;
     int by = by_s ? GRAM_EXPRESSION_BY_S : GRAM_EXPRESSION_ITSELF;
 
     if (o->output == GRAM_PARAMETER_DERIVATIVE)
@@ -224,8 +225,8 @@ static gram_status compile(gram_context *g, const gram_kernel_options *o, bool b
         op->output = GRAM_VALUE;
         op->regularization = (struct gram_hyper){.value = 0};
     }
+    TRY(gram_expression_compile(g, o, by, &expression));
     op->expression = expression;
-    TRY(gram_expression_compile(g, o, by, expression));
     op->symmetric &= expression->mirrors;
     if (o->metric && expression->of_norms)
         return gram_fail(g, GRAM_UNSUPPORTED,
@@ -235,8 +236,7 @@ static gram_status compile(gram_context *g, const gram_kernel_options *o, bool b
 }
 
 gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,
-                                 const gram_kernel_options *options,
-                                 struct gram_expression *expression, struct gram_cdist_op *op)
+                                 const gram_kernel_options *options, struct gram_cdist_op *op)
 {
     gram_kernel_options o = GRAM_KERNEL_OPTIONS_INIT;
     gram_distance metric;
@@ -270,7 +270,7 @@ gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,
         TRY(gram_metric_check_apart(g, options, "out", pair->out));
     TRY(view_parameters(g, &o, op));
     if (o.function == GRAM_EXPRESSION)
-        TRY(compile(g, &o, o.output == GRAM_WEIGHT || pair->derivative, expression, op));
+        TRY(compile(g, &o, o.output == GRAM_WEIGHT || pair->derivative, op));
     if (!g->backend->cdist)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
@@ -285,11 +285,10 @@ gram_status gram_kernel(gram_context *g, const gram_tensor *x, const gram_tensor
                         const gram_kernel_options *options, gram_tensor *out)
 {
     const struct gram_pair pair = {.x = x, .y = y, .out = out};
-    struct gram_expression expression;
     struct gram_cdist_op op;
 
     TRY(gram_begin_without_blas(g, __func__));
-    TRY(gram_kernel_describe(g, &pair, options, &expression, &op));
+    TRY(gram_kernel_describe(g, &pair, options, &op));
     return gram_lengths_call(g, &op, run, &op);
 }
 
@@ -298,13 +297,12 @@ gram_status gram_kernel_workspace(gram_context *g, const gram_tensor *x, const g
                                   gram_workspace *need)
 {
     const struct gram_pair pair = {.x = x, .y = y, .out = out};
-    struct gram_expression expression;
     struct gram_cdist_op op;
     size_t bytes;
 
     TRY(gram_begin_without_blas(g, __func__));
     TRY(gram_check_need(g, need));
-    TRY(gram_kernel_describe(g, &pair, options, &expression, &op));
+    TRY(gram_kernel_describe(g, &pair, options, &op));
     TRY(gram_measure(g, &bytes, gram_lengths_call(g, &op, run, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;
@@ -326,12 +324,11 @@ gram_status gram_cache_warm_kernel(gram_context *g, const gram_tensor *x, const 
 {
     const struct gram_pair pair = {.x = x, .y = y, .out = out};
     gram_warm_options o = GRAM_WARM_OPTIONS_INIT;
-    struct gram_expression expression;
     struct gram_cdist_op op;
 
     TRY(gram_begin_without_blas(g, __func__));
     TRY(gram_options_copy(g, &o, sizeof o, warm));
-    TRY(gram_kernel_describe(g, &pair, options, &expression, &op));
+    TRY(gram_kernel_describe(g, &pair, options, &op));
     gram_lengths_settle(&op);
     TRY(refuse_metric(g, &op));
     return gram_cache_warm_op(g, &op, &o);
@@ -357,7 +354,6 @@ gram_status gram_tune(gram_context *g, const gram_tensor *x, const gram_tensor *
     const struct gram_pair pair = {.x = x, .y = y, .out = out};
     const size_t size = result ? result->size : 0;
     gram_tuning found = {.size = size};
-    struct gram_expression expression;
     struct gram_cdist_op op;
     const struct tuning work = {&op, &found};
 
@@ -365,7 +361,7 @@ gram_status gram_tune(gram_context *g, const gram_tensor *x, const gram_tensor *
     if (size < sizeof size || size > sizeof found)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "result.size is %zu, expected at most %zu", size,
                          sizeof found);
-    TRY(gram_kernel_describe(g, &pair, options, &expression, &op));
+    TRY(gram_kernel_describe(g, &pair, options, &op));
     TRY(refuse_metric(g, &op));
     if (!g->backend->tune)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s has nothing to tune", g->backend->name);

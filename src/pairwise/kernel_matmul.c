@@ -46,7 +46,7 @@ static gram_status check_shapes(gram_context *g, const struct gram_kernel_matmul
 }
 
 static gram_status describe(gram_context *g, const struct matmul_args *args,
-                            struct gram_expression *expression, struct gram_kernel_matmul_op *op)
+                            struct gram_kernel_matmul_op *op)
 {
     const struct gram_pair pair = {.x = args->x, .y = args->y, .no_out = true, .v = args->v};
     gram_kernel_matmul_options options = GRAM_KERNEL_MATMUL_OPTIONS_INIT;
@@ -54,7 +54,7 @@ static gram_status describe(gram_context *g, const struct matmul_args *args,
 
     TRY(gram_options_copy(g, &options, sizeof options, args->options));
     *op = (struct gram_kernel_matmul_op){.accumulate = options.accumulate != 0};
-    TRY(gram_kernel_describe(g, &pair, args->kernel, expression, &op->kernel));
+    TRY(gram_kernel_describe(g, &pair, args->kernel, &op->kernel));
     TRY(gram_view_of(g, batch, "v", args->v, 2, GRAM_READ, &op->v));
     TRY(gram_view_of(g, batch, "out", args->out, 2, GRAM_WRITE, &op->out));
     TRY(check_dtype(g, "v", &op->v, op->kernel.x.dtype));
@@ -80,11 +80,10 @@ gram_status gram_kernel_matmul(gram_context *g, const gram_tensor *x, const gram
                                const gram_kernel_matmul_options *options, gram_tensor *out)
 {
     const struct matmul_args args = {x, y, kernel, v, options, out};
-    struct gram_expression expression;
     struct gram_kernel_matmul_op op;
 
     TRY(gram_begin(g, __func__));
-    TRY(describe(g, &args, &expression, &op));
+    TRY(describe(g, &args, &op));
     return gram_call_ended(g, gram_lengths_call(g, &op.kernel, run, &op));
 }
 
@@ -96,13 +95,12 @@ gram_status gram_kernel_matmul_workspace(gram_context *g, const gram_tensor *x,
                                          const gram_tensor *out, gram_workspace *need)
 {
     const struct matmul_args args = {x, y, kernel, v, options, out};
-    struct gram_expression expression;
     struct gram_kernel_matmul_op op;
     size_t bytes;
 
     TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
-    TRY(describe(g, &args, &expression, &op));
+    TRY(describe(g, &args, &op));
     TRY(gram_measure(g, &bytes, gram_lengths_call(g, &op.kernel, run, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;

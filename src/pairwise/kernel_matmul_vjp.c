@@ -65,7 +65,7 @@ gram_status gram_matmul_vjp_run(gram_context *g, const struct gram_kernel_vjp_op
 }
 
 static gram_status describe(gram_context *g, const struct gram_vjp_args *args,
-                            struct gram_vjp_expressions *expressions, struct gram_kernel_vjp_op *op)
+                            struct gram_kernel_vjp_op *op)
 {
     gram_kernel_matmul_grads grads = GRAM_KERNEL_MATMUL_GRADS_INIT;
     struct gram_vjp_args known = *args;
@@ -74,7 +74,7 @@ static gram_status describe(gram_context *g, const struct gram_vjp_args *args,
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "grads is NULL");
     TRY(gram_options_copy(g, &grads, sizeof grads, args->grads));
     known.grads = &grads;
-    return gram_vjp_describe(g, &known, expressions, op);
+    return gram_vjp_describe(g, &known, op);
 }
 
 gram_status gram_kernel_matmul_vjp(gram_context *g, const gram_tensor *x, const gram_tensor *y,
@@ -82,11 +82,10 @@ gram_status gram_kernel_matmul_vjp(gram_context *g, const gram_tensor *x, const 
                                    const gram_tensor *grad, const gram_kernel_matmul_grads *grads)
 {
     const struct gram_vjp_args args = {x, y, kernel, grad, grads, true, v};
-    struct gram_vjp_expressions expressions;
     struct gram_kernel_vjp_op op;
 
     TRY(gram_begin(g, __func__));
-    TRY(describe(g, &args, &expressions, &op));
+    TRY(describe(g, &args, &op));
     return gram_call_ended(g, gram_lengths_vjp(g, &op));
 }
 
@@ -99,13 +98,12 @@ gram_status gram_kernel_matmul_vjp_workspace(gram_context *g, const gram_tensor 
                                              gram_workspace *need)
 {
     const struct gram_vjp_args args = {x, y, kernel, grad, grads, true, v};
-    struct gram_vjp_expressions expressions;
     struct gram_kernel_vjp_op op;
     size_t bytes;
 
     TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
-    TRY(describe(g, &args, &expressions, &op));
+    TRY(describe(g, &args, &op));
     TRY(gram_measure(g, &bytes, gram_lengths_vjp(g, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;

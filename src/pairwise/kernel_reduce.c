@@ -92,7 +92,7 @@ static gram_status view_tensors(gram_context *g, const struct reduce_args *args,
 }
 
 static gram_status describe(gram_context *g, const struct reduce_args *args,
-                            struct gram_expression *expression, struct gram_kernel_reduce_op *op)
+                            struct gram_kernel_reduce_op *op)
 {
     const struct gram_pair pair = {.x = args->x, .y = args->y, .no_out = true, .v = args->v};
     gram_kernel_reduce_options o = GRAM_KERNEL_REDUCE_OPTIONS_INIT;
@@ -103,7 +103,7 @@ static gram_status describe(gram_context *g, const struct reduce_args *args,
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.scale is %g, expected a finite number",
                          o.scale);
     *op = (struct gram_kernel_reduce_op){.what = args->what, .scale = o.scale};
-    TRY(gram_kernel_describe(g, &pair, args->kernel, expression, &op->kernel));
+    TRY(gram_kernel_describe(g, &pair, args->kernel, &op->kernel));
     TRY(view_tensors(g, args, op));
     if (!g->backend->kernel_reduce)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
@@ -122,11 +122,10 @@ gram_status gram_kernel_reduce(gram_context *g, const gram_tensor *x, const gram
                                gram_tensor *out, gram_tensor *indices)
 {
     const struct reduce_args args = {x, y, kernel, what, v, options, out, indices};
-    struct gram_expression expression;
     struct gram_kernel_reduce_op op;
 
     TRY(gram_begin_without_blas(g, __func__));
-    TRY(describe(g, &args, &expression, &op));
+    TRY(describe(g, &args, &op));
     return gram_call_ended(g, gram_lengths_call(g, &op.kernel, run, &op));
 }
 
@@ -139,13 +138,12 @@ gram_status gram_kernel_reduce_workspace(gram_context *g, const gram_tensor *x,
                                          gram_workspace *need)
 {
     const struct reduce_args args = {x, y, kernel, what, v, options, out, indices};
-    struct gram_expression expression;
     struct gram_kernel_reduce_op op;
     size_t bytes;
 
     TRY(gram_begin_without_blas(g, __func__));
     TRY(gram_check_need(g, need));
-    TRY(describe(g, &args, &expression, &op));
+    TRY(describe(g, &args, &op));
     TRY(gram_measure(g, &bytes, gram_lengths_call(g, &op.kernel, run, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;

@@ -168,22 +168,22 @@ static gram_status view_outputs(gram_context *g, const struct gram_vjp_args *arg
 
 /* The other expressions of a call than the derivative by s. */
 static gram_status compile_others(gram_context *g, const gram_kernel_options *options,
-                                  struct gram_vjp_expressions *expressions,
                                   struct gram_kernel_vjp_op *op)
 {
+    struct gram_expression *made;
     const int by[] = {GRAM_EXPRESSION_BY_NORM_X, GRAM_EXPRESSION_BY_NORM_Y};
 
     for (int i = 0; op->kernel.expression && op->kernel.expression->of_norms && i < 2; i++) {
         if (!(i ? op->want_y || op->whole : op->want_x) && !op->want_lengths)
             continue;
-        TRY(gram_expression_compile(g, options, by[i], &expressions->by_norm[i]));
-        op->by_norm[i] = &expressions->by_norm[i];
+        TRY(gram_expression_compile(g, options, by[i], &made));
+        op->by_norm[i] = made;
     }
     if (!op->kernel.expression || !op->want_v)
         return GRAM_OK;
-    TRY(gram_expression_compile(g, options, GRAM_EXPRESSION_ITSELF, &expressions->value));
-    gram_expression_exchange(&expressions->value);
-    op->value = &expressions->value;
+    TRY(gram_expression_compile(g, options, GRAM_EXPRESSION_ITSELF, &made));
+    gram_expression_exchange(made);
+    op->value = made;
     return GRAM_OK;
 }
 
@@ -204,7 +204,6 @@ static gram_status check_grads(gram_context *g, const struct gram_vjp_args *args
 }
 
 gram_status gram_vjp_describe(gram_context *g, const struct gram_vjp_args *args,
-                              struct gram_vjp_expressions *expressions,
                               struct gram_kernel_vjp_op *op)
 {
     const struct gram_pair pair = {.x = args->x,
@@ -218,7 +217,7 @@ gram_status gram_vjp_describe(gram_context *g, const struct gram_vjp_args *args,
 
     *op = (struct gram_kernel_vjp_op){.of_product = args->of_product,
                                       .whole = args->of_product && !args->y};
-    TRY(gram_kernel_describe(g, &pair, args->options, &expressions->by_s, &op->kernel));
+    TRY(gram_kernel_describe(g, &pair, args->options, &op->kernel));
     TRY(gram_options_copy(g, &options, sizeof options, args->options));
     whole.options = &options;
     TRY(check_kernel(g, options.output, &op->kernel));
@@ -226,7 +225,7 @@ gram_status gram_vjp_describe(gram_context *g, const struct gram_vjp_args *args,
     TRY(view_grad(g, &whole, op));
     TRY(check_grads(g, args, op));
     TRY(view_outputs(g, &whole, op));
-    TRY(compile_others(g, &options, expressions, op));
+    TRY(compile_others(g, &options, op));
     if (!g->backend->kernel_vjp || !g->backend->kernel_matmul_vjp || !g->backend->kernel_matmul)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return GRAM_OK;
@@ -254,11 +253,10 @@ gram_status gram_kernel_vjp(gram_context *g, const gram_tensor *x, const gram_te
     gram_kernel_matmul_grads all;
     const struct gram_vjp_args args = {
         .x = x, .y = y, .options = options, .grad = grad, .grads = wider(grads, &all)};
-    struct gram_vjp_expressions expressions;
     struct gram_kernel_vjp_op op;
 
     TRY(gram_begin(g, __func__));
-    TRY(gram_vjp_describe(g, &args, &expressions, &op));
+    TRY(gram_vjp_describe(g, &args, &op));
     return gram_lengths_vjp(g, &op);
 }
 
@@ -269,13 +267,12 @@ gram_status gram_kernel_vjp_workspace(gram_context *g, const gram_tensor *x, con
     gram_kernel_matmul_grads all;
     const struct gram_vjp_args args = {
         .x = x, .y = y, .options = options, .grad = grad, .grads = wider(grads, &all)};
-    struct gram_vjp_expressions expressions;
     struct gram_kernel_vjp_op op;
     size_t bytes;
 
     TRY(gram_begin(g, __func__));
     TRY(gram_check_need(g, need));
-    TRY(gram_vjp_describe(g, &args, &expressions, &op));
+    TRY(gram_vjp_describe(g, &args, &op));
     TRY(gram_measure(g, &bytes, gram_lengths_vjp(g, &op)));
     *need = gram_workspace_on(g, bytes);
     return GRAM_OK;

@@ -28,11 +28,9 @@ gram_status gram_pair_join(gram_context *g, const struct gram_pair *pair, struct
 /* Checks shapes, dtypes and overlap, and fills in op's views and op->symmetric. */
 gram_status gram_pair_view(gram_context *g, const struct gram_pair *pair, struct gram_cdist_op *op);
 
-/* kernel.c: checks all arguments of gram_kernel, or those but out, and describes the work.  op may
- * refer to expression. */
+/* kernel.c: checks all arguments of gram_kernel, or those but out, and describes the work. */
 gram_status gram_kernel_describe(gram_context *g, const struct gram_pair *pair,
-                                 const gram_kernel_options *options,
-                                 struct gram_expression *expression, struct gram_cdist_op *op);
+                                 const gram_kernel_options *options, struct gram_cdist_op *op);
 
 /* ---- Fronts: points that are divided by lengths (lengths.c) --------------------------------- */
 
@@ -63,13 +61,7 @@ struct gram_vjp_args {
     const gram_tensor *v; /* of_product */
 };
 
-/* The expressions of a call: the derivatives by s, by |x| and by |y|, and the value. */
-struct gram_vjp_expressions {
-    struct gram_expression by_s, by_norm[2], value;
-};
-
 gram_status gram_vjp_describe(gram_context *g, const struct gram_vjp_args *args,
-                              struct gram_vjp_expressions *expressions,
                               struct gram_kernel_vjp_op *op);
 
 /* kernel_matmul_vjp.c: all that op wants, of points that are divided already. */

@@ -25,7 +25,7 @@ static const char *const expressions[] = {
 };
 
 static bool compile_expression(struct harness *h, const char *text, bool derivative,
-                               struct gram_expression *e)
+                               struct gram_expression **e)
 {
     const gram_parameter parameters[] = {
         {"a", gram_number(1)},
@@ -80,7 +80,7 @@ static void compile(struct harness *h, const struct cuda_compiler *compiler, con
                     int which)
 {
     const char *const chip = which & 8 ? "sm_80" : "sm_90";
-    struct gram_expression e;
+    struct gram_expression *e;
     struct gram_cdist_op op;
     struct cuda_cdist_plan plan = {0};
     char defines[CUDA_TEXT_BYTES], *code_text;
@@ -90,12 +90,12 @@ static void compile(struct harness *h, const struct cuda_compiler *compiler, con
 
     if (!compile_expression(h, text, which & 1, &e))
         return;
-    op = problem(&e, which & 2 ? GRAM_F64 : GRAM_F32, which & 1 ? GRAM_WEIGHT : GRAM_VALUE,
+    op = problem(e, which & 2 ? GRAM_F64 : GRAM_F32, which & 1 ? GRAM_WEIGHT : GRAM_VALUE,
                  which & 4);
     cuda_cdist_plan(&op, 132, &plan);
     cuda_cdist_variant(&plan, &v);
     request = cuda_variant_request(&v, defines);
-    code_text = gram_cuda_expression_text(&e);
+    code_text = gram_cuda_expression_text(e);
     if (!CHECK(h, code_text != NULL, "no memory"))
         return;
     request.own = (struct cuda_source){.name = "pair_expression.cuh", .text = code_text};
@@ -138,12 +138,12 @@ static void text_is_written_anew(struct harness *h)
         "const REAL v8 = (REAL)0x10000000000000p-52 + v7;\n"
         "const REAL v9 = v4 * v8;\n"
         "return s != s ? s : v9;\n}\n";
-    struct gram_expression e;
+    struct gram_expression *e;
     char *text;
 
     if (!compile_expression(h, "exp(-s / a) * (1 + b * s)", false, &e))
         return;
-    text = gram_cuda_expression_text(&e);
+    text = gram_cuda_expression_text(e);
     CHECK(h, text && strcmp(text, want) == 0, "%s", text);
     free(text);
 }
@@ -156,10 +156,10 @@ static void numbers_differ(struct harness *h)
     uint64_t number[LENGTH(alike)];
 
     for (int i = 0; i < LENGTH(alike); i++) {
-        struct gram_expression e;
+        struct gram_expression *e;
         if (!compile_expression(h, alike[i], false, &e))
             return;
-        number[i] = gram_cuda_expression_number(&e);
+        number[i] = gram_cuda_expression_number(e);
         for (int j = 0; j < i; j++)
             CHECK(h, number[i] != number[j], "%s and %s", alike[i], alike[j]);
     }
@@ -171,7 +171,7 @@ static void constants(struct harness *h)
     const double parameters[] = {3, 4};
     char text[400] = "s";
     double value[PAIR_CONSTANTS + 1];
-    struct gram_expression e;
+    struct gram_expression *e;
     size_t used = 1;
 
     for (int i = 1; i <= PAIR_CONSTANTS + 1; i++) {
@@ -179,7 +179,7 @@ static void constants(struct harness *h)
         value[PAIR_CONSTANTS] = 7;
         if (!compile_expression(h, text, false, &e))
             return;
-        CHECK(h, gram_cuda_expression_constants(&e, parameters, value) == i, "%d", i);
+        CHECK(h, gram_cuda_expression_constants(e, parameters, value) == i, "%d", i);
         CHECK(h, value[PAIR_CONSTANTS] == 7, "wrote past the end");
         for (int k = 0; k < i && i <= PAIR_CONSTANTS; k++)
             CHECK(h, value[k] == 4 + k, "constant %d is %g", k, value[k]);

@@ -1,5 +1,5 @@
 /*
- * expression_compile.c - from the text of an expression to the program of its value or a derivative
+ * expression_parse.c - from the text of an expression to the nodes of its value
  *
  * The text has C's operators and precedences, all in floating point:
  *
@@ -36,6 +36,7 @@ struct reader {
         int node;
     } own[GRAM_EXPRESSION_NAMES];
     int own_count;
+    char expected[320]; /* for messages: the functions that read operands call each other */
 };
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
@@ -243,7 +244,7 @@ static int dot(struct reader *r, size_t length)
 static int read_value(struct reader *r, size_t length)
 {
     const int own = own_node(r, r->at, length);
-    char buffer[GRAM_PARAMETER_BYTES], expected[320];
+    char buffer[GRAM_PARAMETER_BYTES];
     size_t used;
 
     if (own >= 0) {
@@ -271,12 +272,12 @@ static int read_value(struct reader *r, size_t length)
         r->at += length;
         return wrong(r, "\"(\" after the name of a function");
     }
-    used = (size_t)snprintf(expected, sizeof expected, "s, dot, norm_x, norm_y%s",
+    used = (size_t)snprintf(r->expected, sizeof r->expected, "s, dot, norm_x, norm_y%s",
                             r->parameter_count ? " or a parameter:" : " (there are no parameters)");
     for (int i = 0; i < r->parameter_count; i++)
-        used += (size_t)snprintf(expected + used, sizeof expected - used, " %s",
+        used += (size_t)snprintf(r->expected + used, sizeof r->expected - used, " %s",
                                  parameter_name(r->parameters, i, buffer));
-    return wrong(r, expected);
+    return wrong(r, r->expected);
 }
 
 /* Refuses names of parameters that cannot be told from others. */
@@ -314,15 +315,14 @@ static int expression(struct reader *r);
 
 static int call(struct reader *r, size_t length)
 {
-    char expected[200];
     int op = function_of(r->at, length), arg[3] = {0}, arity, used = 0;
 
     for (int other = 0; op < 0 && other < GRAM_OP_COUNT; other++)
         if (gram_op_name((enum gram_op)other))
-            used += snprintf(expected + used, sizeof expected - (size_t)used, "%s %s",
+            used += snprintf(r->expected + used, sizeof r->expected - (size_t)used, "%s %s",
                              used ? "" : "one of the functions", gram_op_name((enum gram_op)other));
     if (op < 0)
-        return wrong(r, expected);
+        return wrong(r, r->expected);
     r->at += length;
     (void)accept(r, "(");
     arity = gram_op_arity((enum gram_op)op);
@@ -332,10 +332,10 @@ static int call(struct reader *r, size_t length)
             return -1;
         skip_blanks(r);
         if (*r->at != (i + 1 < arity ? ',' : ')')) {
-            snprintf(expected, sizeof expected, "\"%s\" in a call of %s, which has %d argument%s",
-                     i + 1 < arity ? "," : ")", gram_op_name((enum gram_op)op), arity,
-                     arity == 1 ? "" : "s");
-            return wrong(r, expected);
+            snprintf(r->expected, sizeof r->expected,
+                     "\"%s\" in a call of %s, which has %d argument%s", i + 1 < arity ? "," : ")",
+                     gram_op_name((enum gram_op)op), arity, arity == 1 ? "" : "s");
+            return wrong(r, r->expected);
         }
         r->at++;
     }
@@ -408,7 +408,8 @@ static const struct binary {
 };
 
 enum {
-    BINARIES = sizeof binaries / sizeof *binaries
+    BINARIES = sizeof binaries / sizeof *binaries,
+    RANKS = 6
 };
 
 /* a && b is a ? b != 0 : 0; a || b is a ? 1 : b != 0. */
@@ -425,21 +426,35 @@ static int join(struct reader *r, const struct binary *binary, int a, int b)
                              : node(r, GRAM_OP_SELECT, a, truth, gram_expression_number(r->e, 0));
 }
 
-/* Operators of this rank and above, by climbing. */
-static int operators(struct reader *r, int rank)
+/* The operator that comes next, which is not passed; NULL: there is none. */
+static const struct binary *next_operator(struct reader *r)
 {
-    int left = unary(r), right;
+    skip_blanks(r);
+    for (int i = 0; i < BINARIES; i++)
+        if (strncmp(r->at, binaries[i].mark, strlen(binaries[i].mark)) == 0)
+            return &binaries[i];
+    return NULL;
+}
 
-    while (left >= 0) {
-        const struct binary *found = NULL;
+/* Operands and operators.  Those that wait for their right side have ever higher ranks, so there is
+ * room for all; a call for each rank would be deep in brackets. */
+static int operators(struct reader *r)
+{
+    const struct binary *waiting[RANKS];
+    int left[RANKS], count = 0, value = unary(r);
 
-        for (int i = 0; i < BINARIES && !found; i++)
-            if (binaries[i].rank >= rank && accept(r, binaries[i].mark))
-                found = &binaries[i];
-        if (!found)
-            return left;
-        right = operators(r, found->rank + 1);
-        left = right < 0 ? -1 : join(r, found, left, right);
+    while (value >= 0) {
+        const struct binary *found = next_operator(r);
+
+        while (value >= 0 && count > 0 && (!found || waiting[count - 1]->rank >= found->rank)) {
+            count--;
+            value = join(r, waiting[count], left[count], value);
+        }
+        if (value < 0 || !found)
+            return value;
+        r->at += strlen(found->mark);
+        waiting[count] = found, left[count++] = value;
+        value = unary(r);
     }
     return -1;
 }
@@ -450,7 +465,7 @@ static int expression(struct reader *r)
 
     if (++r->depth > GRAM_EXPRESSION_DEPTH)
         return wrong(r, "fewer than 64 nested brackets and conditions");
-    condition = operators(r, 1);
+    condition = operators(r);
     if (condition >= 0 && accept(r, "?")) {
         yes = expression(r);
         if (yes < 0)
@@ -525,9 +540,8 @@ static int whole(struct reader *r)
     return root;
 }
 
-/* The nodes of text; *root is the one of its value. */
-static gram_status parse(gram_context *g, const gram_kernel_options *options,
-                         struct gram_expression *e, int *root)
+gram_status gram_expression_parse(gram_context *g, const gram_kernel_options *options,
+                                  struct gram_expression *e, int *root)
 {
     const char *text = options->expression;
     const gram_parameter *parameters = options->parameters;
@@ -548,227 +562,4 @@ static gram_status parse(gram_context *g, const gram_kernel_options *options,
     e->count = 0;
     *root = whole(&p);
     return *root < 0 ? GRAM_INVALID_ARGUMENT : GRAM_OK;
-}
-
-/* ---- The program ----------------------------------------------------------------------------- */
-
-static int arity_of(const struct gram_node *node)
-{
-    return gram_op_arity((enum gram_op)node->op);
-}
-
-/* What compact() keeps on its way down to the nodes that need no others. */
-struct walk {
-    int need[GRAM_EXPRESSION_NODES];      /* about as many registers for a node and its arguments */
-    int16_t path[GRAM_EXPRESSION_NODES];  /* from the root to the node at hand */
-    int16_t moved[GRAM_EXPRESSION_NODES]; /* new places, -1: none yet */
-    struct gram_node node[GRAM_EXPRESSION_NODES]; /* at the old places */
-};
-
-/* Registers as if no value had two uses (Sethi and Ullman, The generation of optimal code for
- * arithmetic expressions, Journal of the ACM 17 (1970)). */
-static void find_needs(const struct gram_expression *e, int root, int *need)
-{
-    for (int i = 0; i <= root; i++) {
-        const struct gram_node *node = &e->node[i];
-        int most = 0, same = 0;
-
-        for (int k = 0; k < arity_of(node); k++) {
-            int of_arg = need[node->arg[k]];
-            same = of_arg > most ? 1 : same + (of_arg == most && most > 0);
-            most = of_arg > most ? of_arg : most;
-        }
-        need[i] = node->uniform || node->op == GRAM_OP_S ? 0 : most + (same != 1);
-    }
-}
-
-/* The argument that comes next before a node, -1: all have places; with longest the one that needs
- * most, since the values of the others then need not wait for it. */
-static int next_argument(const struct walk *w, int node, bool longest)
-{
-    int next = -1;
-
-    for (int k = 0; k < arity_of(&w->node[node]); k++) {
-        int arg = w->node[node].arg[k];
-        if (w->moved[arg] < 0 &&
-            (next < 0 || (longest && w->need[next] > 0 && w->need[arg] > w->need[next])))
-            next = arg;
-    }
-    return next;
-}
-
-/* How the nodes of a program follow each other. */
-enum order {
-    AS_WRITTEN,     /* as the text has them, and derivatives behind it */
-    CLOSE_TO_USE,   /* the arguments of a node just before it, if they have no place yet */
-    LONGEST_TO_USE, /* the same, with the argument first that needs most registers */
-    ORDERS
-};
-
-/* Marks what root needs by a place that is no more than a mark. */
-static void mark_used(struct walk *w, int root)
-{
-    for (int i = 0; i <= root; i++)
-        w->moved[i] = -1;
-    w->moved[root] = 0;
-    for (int i = root; i >= 0; i--)
-        for (int k = 0; w->moved[i] >= 0 && k < arity_of(&w->node[i]); k++)
-            w->moved[w->node[i].arg[k]] = 0;
-}
-
-/* The next node of e is a node of w, whose arguments have places. */
-static void place_node(struct walk *w, int node, struct gram_expression *e)
-{
-    struct gram_node *to = &e->node[e->count];
-
-    *to = w->node[node];
-    for (int k = 0; k < arity_of(to); k++)
-        to->arg[k] = w->moved[to->arg[k]];
-    w->moved[node] = (int16_t)e->count++;
-}
-
-/* Fills e with the nodes of w that root needs, in an order; root becomes the last one. */
-static void arrange(struct walk *w, int root, enum order order, struct gram_expression *e)
-{
-    int depth = 0;
-
-    e->count = 0;
-    mark_used(w, root);
-    if (order == AS_WRITTEN) {
-        for (int i = 0; i <= root; i++)
-            if (w->moved[i] >= 0)
-                place_node(w, i, e);
-        return;
-    }
-    for (int i = 0; i <= root; i++)
-        w->moved[i] = -1;
-    w->path[depth++] = (int16_t)root;
-    while (depth > 0) {
-        const int node = w->path[depth - 1], next = next_argument(w, node, order == LONGEST_TO_USE);
-        if (next >= 0)
-            w->path[depth++] = (int16_t)next;
-        else
-            place_node(w, node, e), depth--;
-    }
-}
-
-/* ---- What the program says of |x| and |y| ---------------------------------------------------- */
-
-static bool commutes(enum gram_op op)
-{
-    return op == GRAM_OP_ADD || op == GRAM_OP_MULTIPLY || op == GRAM_OP_EQUAL ||
-           op == GRAM_OP_NOT_EQUAL;
-}
-
-/* A node with |x| and |y| exchanged, whose arguments are, in this order; -1: there is no room. */
-static int exchanged(struct gram_expression *e, int node, const int *of)
-{
-    const struct gram_node n = e->node[node];
-    const enum gram_op op = (enum gram_op)n.op;
-    int arg[3] = {n.arg[0], n.arg[1], n.arg[2]}; /* a parameter's says which */
-
-    if (op == GRAM_OP_NORM_X || op == GRAM_OP_NORM_Y)
-        return gram_expression_node(e, op == GRAM_OP_NORM_X ? GRAM_OP_NORM_Y : GRAM_OP_NORM_X, 0, 0,
-                                    0);
-    if (n.uniform || op == GRAM_OP_S)
-        return node;
-    for (int k = 0; k < arity_of(&n); k++)
-        arg[k] = of[n.arg[k]];
-    if (commutes(op) && arg[0] == n.arg[1] && arg[1] == n.arg[0])
-        return node;
-    return gram_expression_node(e, op, arg[0], arg[1], arg[2]);
-}
-
-/* True if the program comes out as it was where |x| and |y| are exchanged.  False may be wrong:
- * then both halves of a symmetric matrix are computed.  Nodes are added, which nothing uses. */
-static bool mirrors(struct gram_expression *e, int root)
-{
-    int of[GRAM_EXPRESSION_NODES];
-
-    for (int i = 0; i <= root; i++) {
-        of[i] = exchanged(e, i, of);
-        if (of[i] < 0)
-            return false;
-    }
-    return of[root] == root;
-}
-
-static bool has_norms(const struct gram_expression *e)
-{
-    for (int i = 0; i < e->count; i++)
-        if (e->node[i].op == GRAM_OP_NORM_X || e->node[i].op == GRAM_OP_NORM_Y)
-            return true;
-    return false;
-}
-
-/* Gives registers to the nodes that depend on s or a norm; s itself has none.  False if there are
- * not enough. */
-static bool allocate(struct gram_expression *e)
-{
-    int last[GRAM_EXPRESSION_NODES];
-    uint64_t used = 0;
-
-    for (int i = 0; i < e->count; i++) {
-        last[i] = i;
-        for (int k = 0; k < arity_of(&e->node[i]); k++)
-            last[e->node[i].arg[k]] = i;
-    }
-    e->registers = e->powers = 0;
-    for (int i = 0; i < e->count; i++) {
-        struct gram_node *node = &e->node[i];
-        if (node->uniform || node->op == GRAM_OP_S)
-            continue;
-        for (int k = 0; k < arity_of(node); k++) {
-            const struct gram_node *arg = &e->node[node->arg[k]];
-            if (last[node->arg[k]] == i && !arg->uniform && arg->op != GRAM_OP_S)
-                used &= ~(UINT64_C(1) << arg->at);
-        }
-        if (used == UINT64_MAX)
-            return false;
-        node->at = (int16_t)__builtin_ctzll(~used);
-        used |= UINT64_C(1) << node->at;
-        if (node->at >= e->registers)
-            e->registers = node->at + 1;
-        e->powers += node->op == GRAM_OP_POW && e->node[node->arg[1]].uniform;
-    }
-    return true;
-}
-
-_Static_assert(GRAM_EXPRESSION_REGISTERS == 64, "allocate() keeps them in 64 bits");
-
-/* The program of root in the first order that has few enough values at a time; false: none has. */
-static bool settle(struct gram_expression *e, int root)
-{
-    struct walk w;
-
-    memcpy(w.node, e->node, (size_t)(root + 1) * sizeof *w.node);
-    find_needs(e, root, w.need);
-    for (int order = 0; order < ORDERS; order++) {
-        arrange(&w, root, (enum order)order, e);
-        if (allocate(e))
-            return true;
-    }
-    return false;
-}
-
-gram_status gram_expression_compile(gram_context *g, const gram_kernel_options *options, int by,
-                                    struct gram_expression *e)
-{
-    int root;
-
-    TRY(parse(g, options, e, &root));
-    e->of_norms = has_norms(e);
-    if (by != GRAM_EXPRESSION_ITSELF)
-        root = gram_expression_derivative(e, root, by);
-    if (root < 0)
-        return gram_fail(g, GRAM_UNSUPPORTED,
-                         "the derivative of options.expression needs more than %d operations",
-                         (int)GRAM_EXPRESSION_NODES);
-    e->mirrors = !e->of_norms || mirrors(e, root);
-    if (!settle(e, root))
-        return gram_fail(g, GRAM_UNSUPPORTED,
-                         "options.expression needs more than %d intermediate values at once",
-                         (int)GRAM_EXPRESSION_REGISTERS);
-    e->norms = has_norms(e);
-    return GRAM_OK;
 }
