@@ -97,7 +97,9 @@ static const char *const environment[][2] = {
      "used"                                                                                      },
     {      "GRAM_CPU_ISA",        "the instruction set: base, avx2 or avx512 (default: the best)"},
     {   "GRAM_CDIST_FORM",            "the formula for distances with p = 2: direct or expansion"},
-    {"GRAM_KERNEL_MATMUL",     "how a GPU multiplies by a kernel matrix: panels, fused or blocks"},
+    {"GRAM_KERNEL_MATMUL",
+     "how a GPU multiplies by a kernel matrix: panels, fused or tensor; blocks and tensor-blocks "
+     "are the latter two with little scratch"                                                    },
     {          "GRAM_LOG", "debug: the library logs its work to standard error; off: it does not"},
     {    "GRAM_CACHE_DIR",       "the folder of compiled kernels and of the results of gram tune"},
     {    "GRAM_CACHE_MIB",              "the most code that is kept there, in MiB (default: 256)"},

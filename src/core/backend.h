@@ -183,6 +183,8 @@ enum gram_matmul_form {
     GRAM_MATMUL_PANELS, /* panels of the matrix in memory */
     GRAM_MATMUL_FUSED,  /* elements in registers, where they can be */
     GRAM_MATMUL_BLOCKS, /* the same, with one block of rows in each round of scratch */
+    GRAM_MATMUL_TENSOR, /* the same with inner products by tensor cores, where they can be */
+    GRAM_MATMUL_TENSOR_BLOCKS,
 };
 
 enum {

@@ -70,7 +70,7 @@ static gram_status apply_form(gram_context *g, const char *text)
     return GRAM_OK;
 }
 
-/* For tests and measurements: both ways can be had for every problem that has both. */
+/* For tests and measurements: each way can be had for every problem that has it. */
 static gram_status apply_matmul(gram_context *g, const char *text)
 {
     if (strcmp(text, "panels") == 0)
@@ -79,9 +79,15 @@ static gram_status apply_matmul(gram_context *g, const char *text)
         g->matmul_form = GRAM_MATMUL_FUSED;
     else if (strcmp(text, "blocks") == 0)
         g->matmul_form = GRAM_MATMUL_BLOCKS;
+    else if (strcmp(text, "tensor") == 0)
+        g->matmul_form = GRAM_MATMUL_TENSOR;
+    else if (strcmp(text, "tensor-blocks") == 0)
+        g->matmul_form = GRAM_MATMUL_TENSOR_BLOCKS;
     else
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "GRAM_KERNEL_MATMUL is \"%s\", expected panels, fused or blocks", text);
+                         "GRAM_KERNEL_MATMUL is \"%s\", expected panels, fused, blocks, tensor or "
+                         "tensor-blocks",
+                         text);
     return GRAM_OK;
 }
 

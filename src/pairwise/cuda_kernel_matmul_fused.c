@@ -8,15 +8,13 @@
  * images, lie in scratch: items go together, or the rows of a large one one after the other, in
  * rounds of as many as it has room for.
  *
- * What does not fit the registers, or costs more than panels of the matrix and cuBLAS do, is left
- * to cuda_kernel_matmul.c.
+ * Squared distances of many coordinates go by tensor cores: cuda_kernel_matmul_tensor.c plans and
+ * launches these.  What does not fit the registers, or costs more than panels of the matrix and
+ * cuBLAS do, is left to cuda_kernel_matmul.c.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "cuda/arena.h"
-#include "cuda_cdist.h"
-#include "kernel_matmul_params.h"
-#include "pairwise.h"
+#include "cuda_kernel_fused.h"
 
 enum {
     SUM_THREADS = 256,
@@ -40,18 +38,6 @@ enum {
 static const struct cuda_kernel kernel_matmul = {"kernel_matmul.cu", "kernel_matmul"},
                                 kernel_matmul_sum = {"kernel_matmul_sum.cu", "kernel_matmul_sum"};
 
-/* A product, its plan, and what its kernels are told. */
-struct fused {
-    const struct gram_kernel_matmul_op *op;
-    struct cuda_cdist_plan plan; /* of the kernel matrix */
-    int rows, columns;           /* ROWS and COLUMNS */
-    bool mirrors;                /* MIRROR */
-    int64_t groups, slices, slice_points;
-    int64_t round_items, round_rows;
-    char *sums, *images; /* images: the sums of mirror images */
-    double *kept;        /* what rows of later rounds have got */
-};
-
 /* ---- The choice ------------------------------------------------------------------------------ */
 
 /*
@@ -64,8 +50,6 @@ enum {
     PANEL_SLOTS = 95,
     NARROW_COLUMN_SLOTS = 9, /* of each further column of v, up to 16 */
     WIDE_COLUMN_SLOTS = 2,   /* of each further one */
-    QUICK_SLOTS = 8,         /* e^-t of a power of the sum, perhaps times a polynomial */
-    SLOW_SLOTS = 50,         /* any other function */
     MIRROR_SLOTS = 4,        /* of a column: two products, and the sum of one over a warp */
     MOST_CODE = 4096         /* instructions of the steps of one point */
 };
@@ -96,8 +80,7 @@ static int64_t slots_of_step(const struct cuda_cdist_options *o)
     }
 }
 
-/* True for a function of a few instructions. */
-static bool is_quick(const struct gram_cdist_op *op)
+bool cuda_fused_is_quick(const struct gram_cdist_op *op)
 {
     return op->function <= GRAM_MATERN52 && op->output == GRAM_VALUE && op->x.dtype != GRAM_F64;
 }
@@ -128,27 +111,31 @@ static int64_t slots_of_element(const struct fused *f)
 {
     const struct gram_cdist_op *op = &f->op->kernel;
 
-    return op->x.cols * slots_of_step(&f->plan.options) + (is_quick(op) ? QUICK_SLOTS : SLOW_SLOTS);
+    return op->x.cols * slots_of_step(&f->plan.options) +
+           (cuda_fused_is_quick(op) ? FUSED_QUICK_SLOTS : FUSED_SLOW_SLOTS);
+}
+
+int64_t cuda_fused_panel_slots(const struct fused *f, int64_t element)
+{
+    const int64_t more = f->op->out.cols - 1;
+
+    return (gram_cdist_mirrors(&f->op->kernel) ? element / 2 : element) + PANEL_SLOTS +
+           NARROW_COLUMN_SLOTS * gram_least(more, 15) + WIDE_COLUMN_SLOTS * gram_most(more - 15, 0);
 }
 
 /* Slots of a pair in all passes, and those of panels. */
 static bool costs_less(const struct fused *f)
 {
-    const struct gram_cdist_op *op = &f->op->kernel;
-    const int64_t element = slots_of_element(f), more = f->op->out.cols - 1;
+    const int64_t element = slots_of_element(f);
     const int64_t pass =
         f->mirrors ? (element + MIRROR_SLOTS * f->columns) / 2 : element + f->columns;
-    const int64_t panels = (gram_cdist_mirrors(op) ? element / 2 : element) + PANEL_SLOTS +
-                           NARROW_COLUMN_SLOTS * gram_least(more, 15) +
-                           WIDE_COLUMN_SLOTS * gram_most(more - 15, 0);
 
-    return f->groups * pass <= panels;
+    return f->groups * pass <= cuda_fused_panel_slots(f, element);
 }
 
 /* ---- The plan -------------------------------------------------------------------------------- */
 
-/* The kernel matrix is never stored: its view has a shape and nothing else. */
-static void plan_matrix(const gram_context *g, struct fused *f)
+void cuda_fused_plan_matrix(const gram_context *g, struct fused *f)
 {
     const struct cuda_device *device = g->device;
     struct gram_cdist_op op = f->op->kernel;
@@ -179,24 +166,30 @@ static bool mirrors_pay(const struct fused *f)
            slots_of_element(f) > (MIRROR_SLOTS - 2) * f->columns;
 }
 
+void cuda_fused_cut(struct fused *f, int64_t block)
+{
+    const int64_t n = f->op->v.rows;
+    const int64_t shares =
+        gram_ceil_div(f->op->out.rows, block) * f->groups * f->op->kernel.batch.count;
+    const int64_t wanted = gram_most(1, LEAST_SHARES / shares);
+
+    f->slice_points = gram_round_up(gram_ceil_div(n, wanted), MATMUL_POINTS);
+    f->slice_points = gram_least(f->slice_points, SLICE_POINTS);
+    f->slices = gram_ceil_div(n, f->slice_points);
+}
+
 /* How rows, columns and points are shared among blocks. */
 static void plan_shares(struct fused *f)
 {
-    const int64_t m = f->op->out.rows, n = f->op->v.rows;
-    int64_t shares, wanted;
+    const int64_t m = f->op->out.rows;
 
-    f->rows = is_quick(&f->op->kernel) ? MOST_ROWS : MOST_ROWS / 2;
+    f->rows = cuda_fused_is_quick(&f->op->kernel) ? MOST_ROWS : MOST_ROWS / 2;
     while (f->rows > 1 && m <= (int64_t)MATMUL_THREADS * (f->rows / 2))
         f->rows /= 2;
     f->columns = columns_of(&f->plan.options, f->op->kernel.x.cols, f->op->out.cols);
     f->groups = gram_ceil_div(f->op->out.cols, f->columns);
     f->mirrors = mirrors_pay(f);
-    shares =
-        gram_ceil_div(m, (int64_t)MATMUL_THREADS * f->rows) * f->groups * f->op->kernel.batch.count;
-    wanted = gram_most(1, LEAST_SHARES / shares);
-    f->slice_points = gram_round_up(gram_ceil_div(n, wanted), MATMUL_POINTS);
-    f->slice_points = gram_least(f->slice_points, SLICE_POINTS);
-    f->slices = gram_ceil_div(n, f->slice_points);
+    cuda_fused_cut(f, (int64_t)MATMUL_THREADS * f->rows);
 }
 
 /* Fills in all but the rounds; false if the registers do not hold the problem. */
@@ -209,7 +202,7 @@ static bool plan_fused(const gram_context *g, const struct gram_kernel_matmul_op
     *f = (struct fused){.op = op};
     if (op->v.rows == 0 || depth == 0 || (op->kernel.expression && op->kernel.expression->norms))
         return false;
-    plan_matrix(g, f);
+    cuda_fused_plan_matrix(g, f);
     slots = slots_of_step(&f->plan.options);
     if (slots == 0 || depth >= most_numbers(&f->plan.options) ||
         depth * slots * MOST_ROWS > MOST_CODE)
@@ -219,10 +212,24 @@ static bool plan_fused(const gram_context *g, const struct gram_kernel_matmul_op
     return true;
 }
 
+/* The way of a product that the registers hold; false: there is none, or panels cost less. */
+static bool choose(const gram_context *g, const struct gram_kernel_matmul_op *op, struct fused *f)
+{
+    const int form = g->matmul_form;
+    const bool tensor = form == GRAM_MATMUL_TENSOR || form == GRAM_MATMUL_TENSOR_BLOCKS;
+    const bool differences = form == GRAM_MATMUL_FUSED || form == GRAM_MATMUL_BLOCKS;
+
+    if (form == GRAM_MATMUL_PANELS || gram_metric_given(&op->kernel.metric))
+        return false;
+    if (!differences && cuda_tensor_plan(g, op, f) && (tensor || cuda_tensor_pays(f)))
+        return true;
+    return plan_fused(g, op, f) && (differences || costs_less(f));
+}
+
 /* Rows of x that a block has. */
 static int64_t block_of(const struct fused *f)
 {
-    return (int64_t)MATMUL_THREADS * f->rows;
+    return (int64_t)(f->tensor ? SQUARE_ROWS : MATMUL_THREADS) * f->rows;
 }
 
 /* Bytes of the sums of so many rows of x, and of their mirror images. */
@@ -242,13 +249,15 @@ static int64_t image_bytes(const struct fused *f, int64_t rows)
 static void plan_rounds(const gram_context *g, struct fused *f)
 {
     const int64_t m = f->op->out.rows, block = block_of(f);
-    const int64_t bytes = g->matmul_form == GRAM_MATMUL_BLOCKS ? 1
-                          : f->mirrors                         ? MIRROR_BYTES
-                                                               : ROUND_BYTES;
+    const bool narrow =
+        g->matmul_form == GRAM_MATMUL_BLOCKS || g->matmul_form == GRAM_MATMUL_TENSOR_BLOCKS;
+    const int64_t bytes = narrow ? 1 : f->mirrors ? MIRROR_BYTES : ROUND_BYTES;
     const int64_t blocks = bytes / (slice_bytes(f, block) + image_bytes(f, block));
     const int64_t item_blocks = gram_ceil_div(m, block);
 
     f->round_items = gram_least(gram_most(1, blocks / item_blocks), f->op->kernel.batch.count);
+    if (f->tensor)
+        f->round_items = cuda_tensor_items(f, f->round_items);
     f->round_rows = gram_least(m, gram_most(1, blocks) * block);
 }
 
@@ -261,6 +270,8 @@ static void take_sums(struct fused *f, struct gram_layout *layout)
     gram_take(layout, &f->sums, (size_t)(slice_bytes(f, f->round_rows) * f->round_items));
     gram_take(layout, &f->images, (size_t)(image_bytes(f, f->round_rows) * f->round_items));
     gram_take(layout, &f->kept, (size_t)numbers * sizeof *f->kept);
+    if (f->tensor)
+        cuda_tensor_take(f, layout);
 }
 
 /* ---- Launches -------------------------------------------------------------------------------- */
@@ -346,18 +357,20 @@ static gram_status launch_sum(gram_context *g, const struct fused *f,
 }
 
 /* The rounds one after the other, which use the same scratch. */
-static gram_status run(gram_context *g, const struct fused *f)
+static gram_status run(gram_context *g, struct fused *f)
 {
     const int64_t items = f->op->kernel.batch.count, m = f->op->out.rows;
     struct matmul_round round;
 
     for (round.first_item = 0; round.first_item < items; round.first_item += round.items) {
         round.items = gram_least(f->round_items, items - round.first_item);
+        if (f->tensor)
+            TRY(cuda_tensor_pack(g, f, &round));
         for (round.first_row = 0; round.first_row < m; round.first_row += round.rows) {
             round.rows = gram_least(f->round_rows, m - round.first_row);
             if (gram_cancelled(g))
                 return gram_fail(g, GRAM_CANCELLED, "cancelled");
-            TRY(launch(g, f, &round));
+            TRY(f->tensor ? cuda_tensor_launch(g, f, &round) : launch(g, f, &round));
             TRY(launch_sum(g, f, &round));
         }
     }
@@ -370,10 +383,7 @@ bool cuda_kernel_fused(const gram_context *g, const struct gram_kernel_matmul_op
 {
     struct fused f;
 
-    if (g->matmul_form == GRAM_MATMUL_PANELS || gram_metric_given(&op->kernel.metric) ||
-        !plan_fused(g, op, &f))
-        return false;
-    return g->matmul_form == GRAM_MATMUL_FUSED || costs_less(&f);
+    return choose(g, op, &f);
 }
 
 size_t cuda_kernel_fused_bytes(const gram_context *g, const struct gram_kernel_matmul_op *op)
@@ -381,7 +391,7 @@ size_t cuda_kernel_fused_bytes(const gram_context *g, const struct gram_kernel_m
     struct gram_layout layout = {0};
     struct fused f;
 
-    if (!plan_fused(g, op, &f))
+    if (!choose(g, op, &f))
         return 0;
     plan_rounds(g, &f);
     take_sums(&f, &layout);
@@ -394,7 +404,7 @@ gram_status cuda_kernel_fused_in(gram_context *g, const struct gram_kernel_matmu
     struct gram_layout layout = {0};
     struct fused f;
 
-    if (!plan_fused(g, op, &f))
+    if (!choose(g, op, &f))
         return GRAM_OK;
     plan_rounds(g, &f);
     take_sums(&f, &layout);

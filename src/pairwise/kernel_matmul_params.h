@@ -29,6 +29,31 @@ struct kernel_matmul_params {
     struct pair_params pair;        /* out is not set */
 };
 
+/* ---- kernel_matmul_tensor.cu ---------------------------------------------------------------- */
+
+/* Bytes of dynamic shared memory of a block: chunks of x and y; ends of rows of x, and rows of v
+ * that are theirs; ends of rows of y and their rows of v, for each stage; sums of rows by four
+ * warps; sums of mirror images by two, twice; perhaps a place for 16 elements a thread. */
+#define TENSOR_BK              16 /* columns of a chunk */
+#define TENSOR_THREADS         256
+#define TENSOR_STAGES(columns) ((columns) > 4 ? 2 : 3) /* chunks in shared memory */
+#define TENSOR_CHUNK           (2 * 2 * SQUARE_ROWS * TENSOR_BK * 2)
+#define TENSOR_SIDE(columns)   (SQUARE_ROWS * (8 + 4 * (columns)))
+#define TENSOR_SUMS(columns)   ((4 + 2 * 2) * SQUARE_ROWS * 4 * (columns))
+#define TENSOR_SLOTS           (16 * TENSOR_THREADS * 4)
+#define TENSOR_SHARED(columns, slots)                                                      \
+  (TENSOR_STAGES(columns) * (TENSOR_CHUNK + TENSOR_SIDE(columns)) + TENSOR_SIDE(columns) + \
+   TENSOR_SUMS(columns) + ((slots) ? TENSOR_SLOTS : 0))
+
+/* A block has strips of SQUARE_ROWS rows of x one after the other. */
+struct kernel_tensor_params {
+    struct square_panels side[2];        /* of x and y, from the first item of the round on */
+    long long chunks, strips;            /* chunks: of a row */
+    struct kernel_matmul_params product; /* last: see pair_params */
+};
+
+/* ---- kernel_matmul_sum.cu ------------------------------------------------------------------- */
+
 /*
  * out = the sum over the slices, + r v on the diagonal, + what out holds.
  *

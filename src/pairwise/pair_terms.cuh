@@ -2,7 +2,8 @@
  * pair_terms.cuh - what a pair's result is made of: the term of one coordinate, and the function of
  * the finished sum
  *
- * Part of cdist.cu, cdist_mma.cu, cdist_reduce.cu and kernel_matmul.cu, whose parameters it uses.
+ * Part of cdist.cu, cdist_mma.cu, cdist_reduce.cu, kernel_matmul.cu and kernel_matmul_tensor.cu,
+ * whose parameters it uses.
  * NORMS: 1 where an expression has |x| or |y|, which mapped() then gets.
  * QUICK: 1 where e^-t of f32 is left to the special-function unit; its error is then (t + 3) eps.
  *

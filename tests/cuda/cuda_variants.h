@@ -226,6 +226,15 @@ static const struct variant_kernel {
     {CLASS, "kernel_matmul.cu", "kernel_matmul", "-DREAL=double -DIS_DOUBLE=1 -DSTORED=0 -DSTEP=4 -DWHOLE=0 -DFRACTION=0 -DFUNCTION=2 -DOUTPUT=0 -DBASE=0 -DSLOPE=0 -DHYPERS=0 -DDEPTH=10 -DROWS=2 -DCOLUMNS=1 -DMIRROR=1", NULL},
     {SOME, "kernel_matmul.cu", "kernel_matmul", "-DREAL=double -DIS_DOUBLE=1 -DSTORED=0 -DSTEP=4 -DWHOLE=0 -DFRACTION=0 -DFUNCTION=2 -DOUTPUT=0 -DBASE=0 -DSLOPE=0 -DHYPERS=0 -DDEPTH=6 -DROWS=2 -DCOLUMNS=8 -DMIRROR=1", NULL},
     {SOME, "kernel_matmul.cu", "kernel_matmul", "-DREAL=double -DIS_DOUBLE=1 -DSTORED=0 -DSTEP=5 -DWHOLE=1 -DFRACTION=1 -DFUNCTION=3 -DOUTPUT=1 -DBASE=3 -DSLOPE=3 -DHYPERS=0 -DDEPTH=20 -DROWS=2 -DCOLUMNS=2 -DMIRROR=1", NULL},
+    {CLASS, "kernel_matmul_tensor.cu", "kernel_matmul_tensor", "-DSTORED=0 -DFUNCTION=2 -DOUTPUT=0 -DBASE=0 -DSLOPE=0 -DHYPERS=0 -DCOLUMNS=1 -DMIRROR=1 -DRELAXED=1", NULL},
+    {CLASS, "kernel_matmul_tensor.cu", "kernel_matmul_tensor", "-DSTORED=0 -DFUNCTION=2 -DOUTPUT=0 -DBASE=0 -DSLOPE=0 -DHYPERS=0 -DCOLUMNS=8 -DMIRROR=1 -DRELAXED=1", NULL},
+    {SOME, "kernel_matmul_tensor.cu", "kernel_matmul_tensor", "-DSTORED=0 -DFUNCTION=2 -DOUTPUT=0 -DBASE=0 -DSLOPE=0 -DHYPERS=0 -DCOLUMNS=1 -DMIRROR=0 -DRELAXED=1", NULL},
+    {SOME, "kernel_matmul_tensor.cu", "kernel_matmul_tensor", "-DSTORED=0 -DFUNCTION=1 -DOUTPUT=0 -DBASE=2 -DSLOPE=0 -DHYPERS=0 -DCOLUMNS=4 -DMIRROR=1 -DRELAXED=1", NULL},
+    {SOME, "kernel_matmul_tensor.cu", "kernel_matmul_tensor", "-DSTORED=3 -DFUNCTION=5 -DOUTPUT=0 -DBASE=2 -DSLOPE=0 -DHYPERS=0 -DCOLUMNS=2 -DMIRROR=0 -DRELAXED=1", NULL},
+    {SOME, "kernel_matmul_tensor.cu", "kernel_matmul_tensor", "-DSTORED=0 -DFUNCTION=4 -DOUTPUT=0 -DBASE=-1 -DSLOPE=0 -DHYPERS=1 -DCOLUMNS=1 -DMIRROR=1 -DRELAXED=1", NULL},
+    {SOME, "kernel_matmul_tensor.cu", "kernel_matmul_tensor", "-DSTORED=0 -DFUNCTION=6 -DOUTPUT=0 -DBASE=0 -DSLOPE=0 -DHYPERS=0 -DCOLUMNS=8 -DMIRROR=1 -DRELAXED=0", NULL},
+    {SOME, "kernel_matmul_tensor.cu", "kernel_matmul_tensor", "-DSTORED=0 -DFUNCTION=3 -DOUTPUT=1 -DBASE=3 -DSLOPE=3 -DHYPERS=0 -DCOLUMNS=8 -DMIRROR=1 -DRELAXED=0", NULL},
+    {SOME, "kernel_matmul_tensor.cu", "kernel_matmul_tensor", "-DSTORED=0 -DFUNCTION=0 -DOUTPUT=0 -DBASE=2 -DSLOPE=0 -DHYPERS=0 -DCOLUMNS=1 -DMIRROR=0 -DRELAXED=0", NULL},
   /* clang-format on */
 };
 #endif
