@@ -390,16 +390,16 @@ typedef struct gram_kernel_matmul_options {
  *
  * CUDA: the call only enqueues work, and gives the same bits in every run.  Elements of K stay in
  * registers and are multiplied there, if that costs less, in two cases: x and y have at most 43
- * columns (in f64 25 with a p that is not whole) and p is a number; or out is f32, p is the number 2,
- * and x and y have 20 columns or more.  The second case takes inner products from tensor cores, and
- * sums the differences of points that are near each other.  Where y is x, an element serves its
+ * columns (in f64 25 with a p that is not whole) and p is a number; or out is f32, p is the number
+ * 2, and x and y have 20 columns or more.  The second case takes inner products from tensor cores,
+ * and sums the differences of points that are near each other.  Where y is x, an element serves its
  * mirror image too, unless v has so many columns that the sums for it would cost more than the
  * element.  Scratch holds sums over parts of x and y: at most 256 MiB, or the two times n r numbers
- * that 512 rows of x need if that is more.
- * Where mirror images are summed in several rounds, it also holds 8 bytes per element of out.
- * With tensor cores it holds x and y too, with 4 bytes for each number, in columns of which there
- * are a multiple of 16, and 8 bytes for each row: all items of a batch that fit 256 MiB, at least
- * one.  Other problems go by panels of K, which cuBLAS multiplies.  Scratch holds a panel, and v and out
+ * that 512 rows of x need if that is more.  Where mirror images are summed in several rounds, it
+ * also holds 8 bytes per element of out.  With tensor cores it holds x and y too, with 4 bytes for
+ * each number of rows that are filled up to a multiple of 16, and 8 bytes for each row: of all
+ * items of a batch that fit 256 MiB, or of one.
+ * Other problems go by panels of K, which cuBLAS multiplies.  Scratch holds a panel, and v and out
  * by columns; sizes are at most 2^31 - 1.
  */
 GRAM_API gram_status gram_kernel_matmul(gram_context *g, const gram_tensor *x, const gram_tensor *y,
