@@ -11,6 +11,7 @@ struct settings {
     struct matrix_pair_settings pair;
     double p;
     int metric; /* the place in metric_kinds */
+    const char *weights;
     int no_root;
 };
 
@@ -21,6 +22,7 @@ static const struct option_row rows[] = {
     CHOICE("metric", 'm', "NAME", offsetof(struct settings, metric), "minkowski", METRIC_NAMES,
            "another distance than that of the p-norm; haversine takes latitude and longitude in "
            "radians"),
+    METRIC_WEIGHTS(offsetof(struct settings, weights)),
     FLAG("no-root", 0, offsetof(struct settings, no_root),
          "write the sum itself, without the root"),
     DTYPE(offsetof(struct settings, pair.dtype),
@@ -44,14 +46,23 @@ static enum exit_status compute(gram_context *g, const void *settings, const gra
     const struct settings *s = settings;
     gram_cdist_options options = GRAM_CDIST_OPTIONS_INIT;
     gram_distance metric = GRAM_DISTANCE_INIT;
-    gram_status done;
+    const struct metric_weights_file file = {s->weights, &s->pair.input};
+    struct metric_weights weights = {.read.memory = NULL};
+    enum exit_status status = metric_weights_load(g, &file, x, &weights, why);
 
     metric.kind = metric_kinds[s->metric];
+    metric.p = gram_number(s->p);
+    metric.weights = s->weights ? &weights.there.t : NULL;
     options.no_root = s->no_root;
-    if (metric.kind != GRAM_DISTANCE_MINKOWSKI)
+    if (metric.kind != GRAM_DISTANCE_MINKOWSKI || metric.weights)
         options.metric = &metric;
-    done = gram_cdist(g, x, y, gram_number(s->p), &options, out);
-    return done == GRAM_OK ? CLI_OK : fail_gram(why, done, g);
+    if (status == CLI_OK) {
+        gram_status done = gram_cdist(g, x, y, gram_number(s->p), &options, out);
+        if (done != GRAM_OK)
+            status = fail_gram(why, done, g);
+    }
+    metric_weights_free(g, &weights);
+    return status;
 }
 
 static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
@@ -59,6 +70,7 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     const struct settings *s = settings;
     const struct matrix_pair_job job = {&s->pair, s, compute};
 
+    TRY(metric_weights_check(s->metric, s->weights, why));
     return matrix_pair_run(&job, count, operands, why);
 }
 

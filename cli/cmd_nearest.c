@@ -20,6 +20,7 @@ struct settings {
     double p, radius;
     int exclude_self;
     int metric; /* the place in metric_kinds */
+    const char *weights;
 };
 
 static const struct option_row rows[] = {
@@ -31,6 +32,7 @@ static const struct option_row rows[] = {
     CHOICE("metric", 'm', "NAME", offsetof(struct settings, metric), "minkowski", METRIC_NAMES,
            "another distance than that of the p-norm; haversine takes latitude and longitude in "
            "radians"),
+    METRIC_WEIGHTS(offsetof(struct settings, weights)),
     NUMBER("radius", 'r', "R", offsetof(struct settings, radius), "inf", 0, INFINITY,
            "only neighbours at a distance of at most R"),
     FLAG("exclude-self", 0, offsetof(struct settings, exclude_self),
@@ -71,6 +73,7 @@ static enum exit_status load(const struct settings *s, int count, char *const *p
                              struct problem *p, struct failure *why)
 {
     p->two = count == 2;
+    TRY(metric_weights_check(s->metric, s->weights, why));
     if (p->two && s->exclude_self)
         return fail(why, CLI_USAGE, "--exclude-self applies only without Y");
     TRY(load_one(s, paths[0], &p->x, why));
@@ -88,6 +91,7 @@ static enum exit_status load(const struct settings *s, int count, char *const *p
 /* The matrices where the context computes. */
 struct there {
     struct device_matrix x, y, indices, distances;
+    struct metric_weights weights;
 };
 
 static enum exit_status search(gram_context *g, const struct settings *s, struct problem *p,
@@ -95,14 +99,18 @@ static enum exit_status search(gram_context *g, const struct settings *s, struct
 {
     gram_nearest_options options = GRAM_NEAREST_OPTIONS_INIT;
     gram_distance metric = GRAM_DISTANCE_INIT;
+    const struct metric_weights_file file = {s->weights, &s->input};
     gram_status done;
 
     options.exclude_self = s->exclude_self;
     options.within = s->radius < INFINITY;
     options.radius = s->radius;
     metric.kind = metric_kinds[s->metric];
-    if (metric.kind != GRAM_DISTANCE_MINKOWSKI)
+    metric.p = gram_number(s->p);
+    metric.weights = s->weights ? &at->weights.there.t : NULL;
+    if (metric.kind != GRAM_DISTANCE_MINKOWSKI || metric.weights)
         options.metric = &metric;
+    TRY(metric_weights_load(g, &file, &p->x.t, &at->weights, why));
     TRY(device_matrix_send(g, &p->x, &at->x, why));
     if (p->two)
         TRY(device_matrix_send(g, &p->y, &at->y, why));
@@ -129,6 +137,7 @@ static enum exit_status compute(const struct settings *s, struct problem *p, str
     TRY(matrix_allocate(&p->distances, real, 2, shape, why));
     TRY(open_context(&s->common, &g, why));
     status = search(g, s, p, &at, why);
+    metric_weights_free(g, &at.weights);
     device_matrix_free(g, &at.x);
     device_matrix_free(g, &at.y);
     device_matrix_free(g, &at.indices);

@@ -1240,8 +1240,9 @@ def matrix_power(
     info: Array | None = None,
     out: Array | None = None,
 ) -> _ArrayT: ...
+@overload
 def krr_path(
-    k: Array,
+    k: _NumPyLike,
     y: Array,
     ridges: Iterable[float],
     *,
@@ -1255,7 +1256,24 @@ def krr_path(
     offset: Array | None = None,
     info: Array | None = None,
     out: Array | None = None,
-) -> Array: ...
+) -> NDArray[Any]: ...
+@overload
+def krr_path(
+    k: _ArrayT,
+    y: Array,
+    ridges: Iterable[float],
+    *,
+    weights: Array | None = None,
+    intercept: Literal["none", "mean", "fitted"] = "none",
+    method: Literal["auto", "eigh", "cholesky"] = "auto",
+    lower: bool = True,
+    error: Array | None = None,
+    spread: Array | None = None,
+    alpha: Array | None = None,
+    offset: Array | None = None,
+    info: Array | None = None,
+    out: Array | None = None,
+) -> _ArrayT: ...
 def matrix_power_many(
     a: Iterable[Array],
     numerator: int = -1,

@@ -38,6 +38,10 @@ COMMANDS = {
     "importance": (["importance", "m.gram", "-o", "o.csv", "--chart", "o.svg"], ["o.csv", "o.svg"]),
     "cdist": (["cdist", "d.npy", "x.csv", "-p", "1.3", "-o", "o.npy"], ["o.npy"]),
     "nearest": (["nearest", "d.npy", "x.csv", "-k", "2", "-o", "o.npy"], ["o.npy"]),
+    "nearest, weights": (
+        ["nearest", "d.npy", "x.csv", "-k", "2", "-w", "w.csv", "-o", "o.npy"],
+        ["o.npy"],
+    ),
     "kernel": (["kernel", "x.csv", "-e", "exp(-s*a)", "--param", "a=2", "-o", "o"], ["o"]),
     "kernel, median": (["kernel", "x.csv", "-o", "o.npy"], ["o.npy"]),
     "solve": (
@@ -69,6 +73,7 @@ def inputs(tmp_path_factory):
     colours = ("red", "green", "blue")
     rows = [f"{i % 7},{colours[i % 3]},{i * i % 11},{1 + i % 2}" for i in range(60)]
     (folder / "d.csv").write_text("a,colour,y,w\n" + "\n".join(rows) + "\n")
+    (folder / "w.csv").write_text("1,2\n")
     (folder / "x.csv").write_text("a,b\n1,2\n3,4\n5,7\n")
     (folder / "b.csv").write_text("1,0\n0,2\n")
     np.save(folder / "spd.npy", np.array([[2.0, 1], [1, 3]]))

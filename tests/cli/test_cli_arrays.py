@@ -60,6 +60,39 @@ def test_nearest_by_another_metric(tmp_path):
     np.testing.assert_allclose(found[:, 2], np.take_along_axis(d, order, 1).ravel())
 
 
+@pytest.mark.parametrize("options", [["-p", 1.5], ["--metric", "canberra"]])
+def test_weights_of_a_distance(tmp_path, options):
+    w = np.array([0.5, 2.0, 0.0, 1.0])
+    x, y = save_text(tmp_path / "x.csv", X), save_text(tmp_path / "y.csv", Y)
+    np.save(tmp_path / "w.npy", w)
+    each = np.abs(X[:, None] - Y)
+    d = (w * each**1.5).sum(-1) ** (1 / 1.5)
+    if "--metric" in options:
+        d = (w * each / (np.abs(X[:, None]) + np.abs(Y))).sum(-1)
+    order = np.argsort(d, 1, kind="stable")[:, :2]
+    row = save_text(tmp_path / "row.csv", w[None])
+    column = save_text(tmp_path / "column.csv", w[:, None])
+    for weights in (tmp_path / "w.npy", row, column):
+        arguments = [x, y, *options, "--weights", weights]
+        np.testing.assert_allclose(load_text(gram("cdist", *arguments)), d, rtol=1e-13)
+        found = load_text(gram("nearest", *arguments, "-k", 2))
+        np.testing.assert_array_equal(found[:, 1], order.ravel())
+        np.testing.assert_allclose(found[:, 2], np.take_along_axis(d, order, 1).ravel())
+
+
+def test_weights_that_do_not_fit(tmp_path):
+    x = save_text(tmp_path / "x.csv", X)
+    for text, words in (("1,2,3,4,5,6,7\n", "has 7 numbers, expected a row or a column of "),
+                        (",".join(["-1"] * X.shape[1]) + "\n", "has the weight -1"),
+                        ("1,2,,3\n", "has the weight nan")):
+        (tmp_path / "w.csv").write_text(text)
+        for command in ("cdist", "nearest"):
+            assert words in refusal(command, x, "-w", tmp_path / "w.csv", status=BAD_DATA)
+    for command in ("cdist", "nearest"):
+        words = refusal(command, x, "-m", "haversine", "-w", tmp_path / "w.csv", status=USAGE)
+        assert "--weights means nothing with --metric haversine" in words
+
+
 def test_nearest_of_float16(tmp_path):
     np.save(tmp_path / "h.npy", X.astype(np.float16))
     found = load_text(gram("nearest", tmp_path / "h.npy", "-k", 2))

@@ -42,15 +42,18 @@ def inputs(tmp_path_factory):
     return folder
 
 
+INPUTS = {("cdist", "--weights"), ("nearest", "--weights")}  # files that are read
+
+
 def output_options():
-    """(command, option) of every option whose value is completed as a path."""
+    """(command, option) of every option whose value is completed as a path to write."""
     script = gram("help", "--completion", "bash")
     return {
         (command, option)
         for line in script.splitlines()
         if line.endswith("_gram_files; return ;;")
         for command, option in re.findall(r"(\w+):(--[a-z-]+)", line)
-    }
+    } - INPUTS
 
 
 PAIRS = sorted(output_options())

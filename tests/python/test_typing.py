@@ -43,6 +43,10 @@ gram.eigh(x, vectors=yes)
 assert_type(gram.eigh_kernel(t, count=1), tuple[Tensor, Tensor])
 assert_type(gram.kernel_vjp(x, grad=x), NDArray[Any])
 assert_type(gram.kernel_vjp(t, grad=t, wrt=("x", "y")), tuple[Tensor, ...])
+assert_type(gram.kernel_matmul_vjp(x, v=x, grad=x, wrt="v"), NDArray[Any])
+assert_type(gram.kernel_matmul_vjp(t, v=t, grad=t, wrt=("x", "v")), tuple[Tensor, ...])
+assert_type(gram.krr_path(x, x, [0.1, 1.0]), NDArray[Any])
+assert_type(gram.krr_path(t, t, [0.1, 1.0], intercept="mean"), Tensor)
 assert_type(gram.kron([x, whole]), NDArray[Any])
 assert_type(gram.kron([t, t]), Tensor)
 assert_type(gram.kron_logdet([t, t]), tuple[Tensor, Tensor])
@@ -58,6 +62,7 @@ gram.cdist(3)
 gram.kernel(x, kernel="gausian")
 gram.cdist(x, q=1)
 gram.cdist(x).nothing
+gram.krr_path(t, t, [1.0], intercept="yes")
 gram.machine.Machine.fit(x, x, bandwith=1)
 """
 
