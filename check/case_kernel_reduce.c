@@ -26,6 +26,7 @@ struct row {
     bool per_item;            /* the bandwidth is a tensor */
     bool no_out, indices;
     double regularization;
+    double offset; /* of the points from the origin */
     const char *why;
 };
 
@@ -59,6 +60,17 @@ static const struct row rows[] = {
      .indices = true, .no_out = true, .why = "ties, indices alone"},
     {MIN, DISTANCE, .m = 3, .n = 9000, .k = 2, .dtype = GRAM_F32, .integers = true,
      .indices = true, .why = "parts of a strip are merged"},
+    {MIN, DISTANCE, .m = 60, .n = 700, .k = 40, .dtype = GRAM_F32, .offset = 1e6,
+     .why = "a million from the origin"},
+    {LSE, GAUSSIAN, .m = 60, .n = 700, .k = 3, .dtype = GRAM_F32, .offset = 1e6,
+     .why = "a million from the origin"},
+    {SOFTMAX, LAPLACE, .m = 60, .k = 3, .r = 2, .dtype = GRAM_F64, .offset = 1e6, .same = true,
+     .why = "a million from the origin, y is x"},
+    {MIN, DISTANCE, .m = 40, .n = 50, .k = 0, .dtype = GRAM_F32, .integers = true, .indices = true,
+     .why = "no columns: the first row"},
+    {LSE, DOT, .scale = 1, .m = 4, .n = 50, .k = 0, .dtype = GRAM_F64, .why = "no columns"},
+    {MAX, DISTANCE, .m = 3, .n = 9000, .k = 1, .dtype = GRAM_F32, .integers = true,
+     .indices = true, .why = "duplicates by the thousand, parts"},
     {MAX, DOT, .m = 70, .n = 90, .k = 5, .dtype = GRAM_F32, .why = "values alone"},
     {LSE, GAUSSIAN, .m = 70, .n = 90, .k = 5, .dtype = GRAM_F32, .why = "Gaussian"},
     {LSE, DISTANCE, .scale = -3, .m = 70, .n = 1200, .k = 5, .dtype = GRAM_F64,
@@ -142,6 +154,8 @@ static void create(struct harness *h, struct problem *q, enum argument which, gr
         return;
     if (q->row->integers)
         test_fill_integers(h, &q->t[which], 3);
+    else if (which == X || which == Y)
+        test_fill_uniform(h, &q->t[which], q->row->offset - 1, q->row->offset + 1);
     else
         test_fill_uniform(h, &q->t[which], -1, 1);
 }

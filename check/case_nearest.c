@@ -20,6 +20,7 @@ enum data {
     INTEGERS, /* 0, 1, 2: ties everywhere, and distances that are exact for p = 0, 1 and 2 */
     COPIES,   /* all rows of y are one of four */
     OFFSET,   /* mean 1e4, deviation 1 */
+    FAR_AWAY, /* mean 1e6, deviation 1 */
     SPECIAL,  /* one row of each with NaN, one with infinity */
     POSITIVE, /* in [0.1, 1) */
     MISSING,  /* normal; a third of the numbers is NaN */
@@ -91,6 +92,20 @@ static const struct row rows[] = {
      .why = "two blocks, columns enough for the expansion"},
     {.m = 50, .n = 1100, .k = 40, .count = 10, .p = 2, .dtype = GRAM_F32, .data = OFFSET,
      .why = "far from the origin"},
+    {.m = 50, .n = 1100, .k = 40, .count = 10, .p = 2, .dtype = GRAM_F32, .data = FAR_AWAY,
+     .why = "a million from the origin"},
+    {.m = 50, .n = 600, .k = 5, .count = 10, .p = 1, .dtype = GRAM_F32, .data = FAR_AWAY,
+     .why = "a million from the origin"},
+    {.m = 90, .k = 3, .count = 12, .p = 2, .dtype = GRAM_F64, .data = FAR_AWAY, .same = true,
+     .exclude = true, .radius = 1, .counts = true, .why = "a million from the origin, y is x"},
+    {.m = 5, .n = 5000, .k = 3, .count = 1024, .p = 1, .dtype = GRAM_F32, .data = COPIES,
+     .counts = true, .radius = 0.5, .why = "duplicated rows by the thousand, parts"},
+    {.m = 1500, .k = 2, .count = 380, .p = 2, .dtype = GRAM_F32, .data = COPIES, .same = true,
+     .exclude = true, .why = "duplicated rows, ties beside itself"},
+    {.m = 40, .k = 0, .count = 50, .p = 2, .dtype = GRAM_F32, .data = INTEGERS, .same = true,
+     .exclude = true, .counts = true, .why = "no columns, fewer others than wanted"},
+    {.m = 0, .n = 0, .k = 0, .count = 3, .p = 1, .dtype = GRAM_F64, .counts = true,
+     .why = "nothing at all"},
     {.m = 110, .n = 700, .k = 4, .count = 9, .p = 2, .dtype = GRAM_F32, .data = INTEGERS,
      .why = "ties, lower indices first"},
     {.m = 110, .n = 700, .k = 4, .count = 9, .p = 1, .dtype = GRAM_F64, .data = INTEGERS,
@@ -223,7 +238,7 @@ static void fill(struct harness *h, struct test_tensor *t, enum data data)
     if (data == INTEGERS)
         test_fill_integers(h, t, 3);
     else
-        test_fill_normal(h, t, data == OFFSET ? 1e4 : 0, 1);
+        test_fill_normal(h, t, data == OFFSET ? 1e4 : data == FAR_AWAY ? 1e6 : 0, 1);
     for (int64_t i = 0; (data == POSITIVE || data == HOLES) && i < count; i++)
         test_put(&t->t, i, 0.1 + 0.9 * test_uniform(h));
     for (int64_t i = 0; data == MISSING && i < count; i++)

@@ -106,6 +106,14 @@ static const void *grad_row(const struct vjp_job *job, int64_t row)
            job->block.j * job->grad.col_stride * (int64_t)job->element;
 }
 
+/* Whether the call goes on: gradients of a product can be cancelled. */
+static gram_status go_on(struct vjp_job *job)
+{
+    return job->op->of_product && gram_cancelled(job->g)
+               ? gram_fail(job->g, GRAM_CANCELLED, "cancelled")
+               : GRAM_OK;
+}
+
 /* The next block in the order of rows, columns inside; false after the last. */
 static bool next_block(struct vjp_job *job)
 {
@@ -351,6 +359,7 @@ static gram_status cosine_gradients(struct vjp_job *job)
     find_norms(job, x, c.x_norm, c.x_sum);
     find_norms(job, y, c.y_norm, c.y_sum);
     while (next_block(job)) {
+        TRY(go_on(job));
         TRY(find_kernel(job, GRAM_VALUE));
         gram_parallel_for(job->g, job->block.rows, weigh_row, &c);
         sum_columns(&c);
@@ -392,6 +401,7 @@ static gram_status bandwidth_gradient(struct vjp_job *job, double *total)
 {
     *total = 0;
     while (gram_vjp_has_bandwidth(job->kernel.function) && next_block(job)) {
+        TRY(go_on(job));
         TRY(find_kernel(job, GRAM_BANDWIDTH_DERIVATIVE));
         gram_for(job->g, (double)job->block.rows * (double)job->block.cols, job->block.rows,
                  sum_row, job);
@@ -455,6 +465,7 @@ static gram_status points_gradients(struct vjp_job *job)
     if (job->kernel.function == GRAM_COSINE)
         return cosine_gradients(job);
     while (next_block(job)) {
+        TRY(go_on(job));
         TRY(find_kernel(job, GRAM_WEIGHT));
         multiply_block(job);
         TRY(add_gradients(job));
