@@ -39,8 +39,6 @@ class Task:
 
 CONTENDERS = {}  # name: (packages that it needs, function)
 SEARCHES = ("gram-auto", "histgb-tuned", "xrfm-tuned")  # they take task.seconds
-DEFAULT_PEERS = ("lightgbm", "catboost", "xgboost", "histgb", "extra-trees")
-TUNED_PEERS = ("xrfm-tuned", "histgb-tuned", "catboost")
 
 
 def contender(name, *packages):

@@ -20,6 +20,7 @@ import json
 import math
 import statistics
 import sys
+import textwrap
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -166,7 +167,7 @@ def sizes(results):
 
 def summary(results):
     """A line for each contender, beside two lists of peers."""
-    from battery.contenders import DEFAULT_PEERS, TUNED_PEERS
+    from battery import DEFAULT_PEERS, TUNED_PEERS
 
     rows = []
     tuned = all(who in results.whos() for who in TUNED_PEERS)
@@ -187,7 +188,7 @@ def summary(results):
 
 def losses(results, who):
     """Where a contender is worse than the best default peer, the worst first."""
-    from battery.contenders import DEFAULT_PEERS
+    from battery import DEFAULT_PEERS
 
     found = ratios(results.cells, who, DEFAULT_PEERS)
     rows = []
@@ -235,6 +236,13 @@ def heading(results):
     return [f"# The battery of tables: {where}", *dict.fromkeys(lines)]
 
 
+def wrapped(part):
+    """Prose in lines of 120 columns."""
+    if part.startswith(("|", "#", "!")):
+        return part
+    return textwrap.fill(part, 120, break_long_words=False, break_on_hyphens=False)
+
+
 def markdown(results, before=None, picture=None):
     parts = heading(results)
     if picture:
@@ -259,7 +267,7 @@ def markdown(results, before=None, picture=None):
         rows = [[name, LABELS[who], why.replace("|", "/")]
                 for (name, who), why in results.failed.items()]  # fmt: skip
         parts += ["## Failed", table(["table", "contender", "why"], rows)]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(map(wrapped, parts)) + "\n"
 
 
 # ---- The picture --------------------------------------------------------------------------------
@@ -271,38 +279,48 @@ def whole_name(who):
     return f"gram fit {text}" if text.startswith("-") else text
 
 
+def scatter(results, ax, palette):
+    """A point for each contender on axes of matplotlib, pale ones for its tables near it."""
+    from battery import DEFAULT_PEERS
+    from charts import MARKERS
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    means = []
+    for k, who in enumerate(results.whos()):
+        found = ratios(results.cells, who, DEFAULT_PEERS)
+        if not found:
+            continue
+        means.append(geometric(found.values()))
+        times = [results.cells[name][who]["time"] for name in found]
+        look = {"color": palette[k % len(palette)], "marker": MARKERS[k % len(MARKERS)],
+                "linewidths": 0}  # fmt: skip
+        ax.scatter(times, list(found.values()), s=12, alpha=0.3, zorder=2, **look)
+        size = 90 if who in OURS else 60
+        ax.scatter(geometric(times), means[-1], s=size, zorder=3, label=whole_name(who), **look)
+    ax.set(xscale="log", yscale="log", xlabel="seconds to fit; further left is faster")
+    ax.set_ylabel("error over the best default peer's; lower is better")
+    # Single tables lie far outside, where they would hide how the means differ.
+    ax.set_ylim(0.7 * min(means), 1.4 * max(means))
+    ax.axhline(1, color=ax.spines["left"].get_edgecolor(), linewidth=0.8, zorder=1)
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 1.2, 1.5, 2, 3, 5, 7, 8, 9)))
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter("{x:g}")
+
+
 def draw(results, path):
-    """A point for each contender, and a pale one for each of its tables."""
+    """The picture as a file that is legible on light pages and on dark ones."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
     import themed
-    from battery.contenders import DEFAULT_PEERS
-    from charts import MARKERS, SIZES
+    from charts import SIZES
     from gram.plot import STYLE
 
     with plt.rc_context(STYLE | SIZES):
-        palette = plt.rcParams["axes.prop_cycle"].by_key()["color"]
         figure, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
-        for k, who in enumerate(results.whos()):
-            found = ratios(results.cells, who, DEFAULT_PEERS)
-            if not found:
-                continue
-            times = [results.cells[name][who]["time"] for name in found]
-            look = {"color": palette[k % len(palette)], "marker": MARKERS[k % len(MARKERS)],
-                    "linewidths": 0}  # fmt: skip
-            ax.scatter(times, list(found.values()), s=12, alpha=0.3, zorder=2, **look)
-            place = geometric(times), geometric(found.values())
-            ax.scatter(*place, s=90 if who in OURS else 60, zorder=3, **look,
-                       label=whole_name(who))  # fmt: skip
-        ax.set(xscale="log", yscale="log", xlabel="seconds to fit; further left is faster")
-        ax.set_ylabel("error over the best default peer's; lower is better")
-        ax.axhline(1, color=plt.rcParams["axes.edgecolor"], linewidth=0.8, zorder=1)
-        ax.yaxis.set_major_formatter("{x:g}")
-        ax.yaxis.set_minor_formatter("{x:g}")
-        ax.xaxis.set_major_formatter("{x:g}")
-        ax.grid(which="minor", visible=False)
+        scatter(results, ax, plt.rcParams["axes.prop_cycle"].by_key()["color"])
         figure.legend(loc="outside right upper", fontsize=9)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, metadata={"Date": None, "Creator": None})
