@@ -4,8 +4,9 @@
  *   bench_kernel_matmul [SHARE]     prints a line a problem and way; SHARE: of the points, 1
  *
  * Points are uniform in the unit cube, y is x, and the bandwidth is 1.  The first call of a way has
- * few points, so that its kernels are there; the second one is timed by the host's clock, from the
- * call to the end of the device's work.  64 rows are compared with sums in f64: the error is
+ * few points, so that its kernels are there; others are timed by the host's clock, from the call to
+ * the end of the device's work.  A call that takes less than 2 seconds is done twice, and
+ * the shorter time counts.  64 rows are compared with sums in f64: the error is
  * printed as a multiple of eps sum |K v|, and of the bound of gram.h.
  *
  * SPDX-License-Identifier: MIT
@@ -51,6 +52,8 @@ static const struct way {
     { "fused", INT64_MAX,        43},
     {"panels",    250000, INT64_MAX},
 };
+
+static const double repeated_seconds = 2;
 
 /* Points and v on the host and on the device, and what the rows come to. */
 struct data {
@@ -227,6 +230,8 @@ static bool run(struct data *d, const struct way *way, int64_t columns)
         printf("%s\n", gram_message(NULL));
     else if (multiply(g, d, d->n < WARM ? d->n : WARM, columns) >= 0)
         time = multiply(g, d, d->n, columns);
+    if (time >= 0 && time < repeated_seconds)
+        time = fmin(time, multiply(g, d, d->n, columns));
     gram_context_destroy(g);
     if (time < 0 || !find_errors(d, columns, errors))
         return false;

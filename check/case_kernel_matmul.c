@@ -238,6 +238,15 @@ static const struct row rows[] = {
      .why = "y is x, 11 columns"},
     {GAUSSIAN, .m = 1100, .k = 3, .r = 1, .dtype = GRAM_F16, .same = true, .nan = true,
      .why = "y is x, and a NaN"},
+    /* Tensor cores: tiles of 128 by 128, chunks of 16 columns, passes of 8 columns of v. */
+    {LAPLACE2, .m = 1100, .k = 480, .r = 2, .dtype = GRAM_F32, .same = true,
+     .why = "y is x, work for tensor cores"},
+    {LAPLACE2, .m = 129, .n = 385, .k = 33, .r = 9, .dtype = GRAM_F32, .x_batch = 3, .y_batch = 3,
+     .per_item = true, .why = "a batch, one more than whole tiles, chunks and passes"},
+    {LAPLACE2, .m = 127, .n = 128, .k = 32, .r = 8, .dtype = GRAM_F16, .x_layout = COLUMN_MAJOR,
+     .v_layout = REVERSED, .nan = true, .why = "one less, and a NaN"},
+    {GAUSSIAN, .m = 640, .k = 24, .r = 1, .dtype = GRAM_F32, .same = true, .integers = true,
+     .offset = 1e4, .why = "y is x, far from the origin, points that coincide"},
 };
 /* clang-format on */
 
