@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "first_look.h"
 #include "fit.h"
 #include "holdout.h"
 #include "interrupt.h"
@@ -97,6 +98,21 @@ static enum exit_status check_values(const struct fit *f, struct failure *why)
     return CLI_OK;
 }
 
+/* What is worth knowing about the table; its rows are still in the order of the file. */
+static enum exit_status look(struct fit *f, struct failure *why)
+{
+    const struct first_look at = {
+        .table = &f->table,
+        .target = f->target,
+        .weights = f->weights,
+        .task = f->s->task,
+        .comma = f->s->input.decimal == DECIMAL_COMMA,
+    };
+
+    TRY(first_look(&at, &f->result.remarks, why));
+    return remarks_print(&f->result.remarks, "fit", f->data, f->s->strict, why);
+}
+
 static enum exit_status read_data(struct fit *f, struct failure *why)
 {
     const struct fit_settings *s = f->s;
@@ -126,6 +142,7 @@ static enum exit_status read_data(struct fit *f, struct failure *why)
                     "%s has %lld row%s, which --holdout %g cannot divide into two parts",
                     text_name(f->data), (long long)f->table.rows, f->table.rows == 1 ? "" : "s",
                     s->holdout);
+    TRY(look(f, why));
     return holdout_shuffle(&f->table, f->held_out, (uint64_t)s->seed, why);
 }
 
@@ -274,6 +291,7 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     (void)count;
     TRY(check_outputs(f.s, why));
     status = work(&f, why);
+    remarks_free(&f.result.remarks);
     free(f.features);
     gram_machine_destroy(f.machine);
     gram_context_destroy(f.g);

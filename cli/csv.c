@@ -22,22 +22,36 @@ struct first_line {
     int all_numbers; /* or missing, and at least one number */
 };
 
-/* Whether all of the field is a number. */
-static int is_number(const struct csv_scan *s, const struct csv_field *field, double *value)
+int csv_is_number(const char *from, size_t size, int comma, double *value)
 {
     char text[64], *mark;
-    size_t size = (size_t)(field->end - field->begin);
 
-    if (!s->comma)
-        return number_parse(field->begin, value) == field->end;
-    if (size >= sizeof text || memchr(field->begin, '.', size))
+    if (!comma)
+        return number_parse(from, value) == from + size;
+    if (size >= sizeof text || memchr(from, '.', size))
         return 0;
-    memcpy(text, field->begin, size);
+    memcpy(text, from, size);
     text[size] = '\0';
     mark = strchr(text, ',');
     if (mark)
         *mark = '.';
     return number_parse(text, value) == text + size;
+}
+
+static int is_number(const struct csv_scan *s, const struct csv_field *field, double *value)
+{
+    return csv_is_number(field->begin, (size_t)(field->end - field->begin), s->comma, value);
+}
+
+/* Notes a whole number of so many digits that a double need not hold it. */
+static void note_digits(struct column *column, int64_t row, const char *begin, const char *end)
+{
+    if (column->long_row >= 0 || fabs(column->numbers[row]) <= 0x1p53)
+        return;
+    for (begin += *begin == '-' || *begin == '+'; begin < end; begin++)
+        if (*begin < '0' || *begin > '9')
+            return;
+    column->long_row = row;
 }
 
 static enum exit_status measure_first_line(struct csv_scan s, struct first_line *out,
@@ -148,8 +162,12 @@ static enum exit_status read_header(struct csv_scan *s, const struct csv_options
         TRY(name_columns(s, t, why));
     else
         number_columns(t);
-    for (int64_t c = 0; c < t->width && options->kind; c++)
-        t->columns[c].kind = options->kind(options->user, t->columns[c].name);
+    for (int64_t c = 0; c < t->width; c++) {
+        if (options->kind)
+            t->columns[c].kind = options->kind(options->user, t->columns[c].name);
+        t->columns[c].asked = t->columns[c].kind != COLUMN_ANY;
+        t->columns[c].long_row = -1;
+    }
     return CLI_OK;
 }
 
@@ -200,6 +218,8 @@ static enum exit_status read_other(struct csv_scan *s, struct column *column, in
         column->kind = COLUMN_TEXT;
         free(column->numbers);
         column->numbers = NULL;
+    } else {
+        note_digits(column, row, field.begin, field.end);
     }
     return CLI_OK;
 }
@@ -213,6 +233,8 @@ static inline enum exit_status read_field(struct csv_scan *s, struct column *col
         s->field_line = s->line;
         if (end) {
             s->at = start + (end - start);
+            if (end - start > 15)
+                note_digits(column, row, start, end);
             if (csv_scan_end(s, last))
                 return CLI_OK;
             s->at = start;

@@ -30,6 +30,8 @@ struct column {
     enum column_kind kind;
     double *numbers;    /* COLUMN_NUMBER: rows of them, NaN where missing; else NULL */
     const char **texts; /* COLUMN_TEXT: rows of them, NULL where missing; else NULL */
+    int asked;          /* the caller chose the kind, not the data */
+    int64_t long_row;   /* of the first whole number that a double cannot hold; -1: none */
 };
 
 struct table {
@@ -68,6 +70,9 @@ enum exit_status csv_read(const char *path, const struct csv_options *options, s
 /* The same from memory, which is taken over (and changed); path is for messages. */
 enum exit_status csv_parse(struct text text, const char *path, const struct csv_options *options,
                            struct table *out, struct failure *why);
+
+/* Whether all of the text is a number; with comma, one that has a decimal comma. */
+int csv_is_number(const char *text, size_t size, int comma, double *value);
 
 void table_free(struct table *t);
 

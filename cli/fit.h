@@ -6,13 +6,14 @@
 #ifndef GRAM_CLI_FIT_H
 #define GRAM_CLI_FIT_H
 #include "model.h"
+#include "remarks.h"
 
 struct fit_settings {
     struct common_settings common;
     struct input_settings input;
     const char *target, *weights, *categorical, *ignore; /* names of columns */
     const char *output, *chart;
-    int task, automatic, kernel, metric, transform, solver, dtype, json;
+    int task, automatic, kernel, metric, transform, solver, dtype, json, strict;
     double holdout, p, q, metric_power, bandwidth, regularization, tolerance, validation, memory,
         time_limit;
     int64_t seed, iterations, leaf_rows, metric_rows, max_categories, top;
@@ -35,6 +36,7 @@ struct fit_result {
     const gram_machine_feature *features; /* the most important first */
     int64_t feature_count, rows;          /* rows that were given to the fit */
     const gram_machine_score *score;      /* NULL: nothing was held out */
+    struct remarks remarks;               /* on the table */
     struct fit_seconds seconds;
 };
 

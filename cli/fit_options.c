@@ -99,6 +99,8 @@ static const struct option_row limit_rows[] = {
 static const struct option_row report_rows[] = {
     FLAG("json", 0, AT(json),
          "write the report as JSON to standard output; score is null if nothing was held out"),
+    FLAG("strict", 0, AT(strict),
+         "end with an error, before training, if there is anything to remark on the table"),
     FILE_NAME("chart", 0, "FILE.svg", AT(chart), NULL,
               "write a chart of the feature importance as SVG"),
     INTEGER("top", 'n', "N", AT(top), "20", 1, 1000,

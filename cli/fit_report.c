@@ -81,6 +81,7 @@ void fit_json(struct json *j, const struct fit_settings *s, const struct fit_res
     seconds_json(j, &r->seconds);
     machine_json(j, gram_machine_describe(r->machine));
     importance_json(j, r->features, r->feature_count);
+    remarks_json(j, &r->remarks);
     json_end(j);
 }
 

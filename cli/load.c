@@ -69,6 +69,8 @@ static enum exit_status table_from_npy(const struct npy *a, const char *path,
     for (int64_t c = 0; c < t->width; c++) {
         struct column *column = &t->columns[c];
         column->kind = options->kind ? options->kind(options->user, column->name) : COLUMN_ANY;
+        column->asked = column->kind != COLUMN_ANY;
+        column->long_row = -1;
         if (column->kind == COLUMN_TEXT)
             return fail(why, CLI_BAD_DATA, "%s: column \"%s\" holds numbers, expected text",
                         text_name(path), column->name);

@@ -36,6 +36,12 @@ def gram_run(*arguments, status=OK, text=True, **options):
         **options,
     )
     assert done.returncode == status, f"status {done.returncode}: {done.stderr}"
+    # Remarks on a table are no failure; done.notes has them without what they begin with.
+    note, mark = f"gram {arguments[0] if arguments else ''}: note: ", "" if text else b""
+    note = note if text else note.encode()
+    lines = done.stderr.splitlines(keepends=True)
+    done.notes = [line[len(note) : -1] for line in lines if line.startswith(note)]
+    done.stderr = mark.join(line for line in lines if not line.startswith(note))
     if status == OK:
         assert not done.stderr, done.stderr
     return done

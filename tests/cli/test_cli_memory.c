@@ -8,7 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "check/harness/harness.h"
-#include "cli/csv.h"
+#include "cli/first_look.h"
 #include "cli/holdout.h"
 #include "cli/load.h"
 #include "cli/matrix.h"
@@ -101,11 +101,44 @@ static enum exit_status read_matrix(const char *path, struct failure *why)
     return status;
 }
 
+/* A table of which there is much to say, and what there is. */
+static enum exit_status look_at_table(const char *path, struct failure *why)
+{
+    const struct csv_options options = {.delimiter = '\0'};
+    struct first_look at = {.table = NULL, .weights = -1};
+    struct remarks remarks = {0};
+    struct table t;
+    enum exit_status status = load_table(path, &options, &t, why);
+
+    at.table = &t;
+    if (status == CLI_OK)
+        status = first_look(&at, &remarks, why);
+    if (status == CLI_OK && remarks.count < 9)
+        status = fail(why, CLI_FAILURE, "only %lld remarks", (long long)remarks.count);
+    remarks_free(&remarks);
+    table_free(&t);
+    return status;
+}
+
 static void write_file(const char *path, const char *bytes, size_t size)
 {
     FILE *file = fopen(path, "wb");
 
     if (!file || fwrite(bytes, 1, size, file) != size || fclose(file) != 0)
+        exit(2);
+}
+
+static void write_look(const char *path)
+{
+    FILE *file = fopen(path, "wb");
+
+    if (!file)
+        exit(2);
+    fputs("y,copy,id,text,c,again,bad,comma,date\n", file);
+    for (int i = 0; i < 30; i++)
+        fprintf(file, "%d,%d.5,%d,t%d,1,%d.5,%s,\"%d,5\",2024-01-%02d\n", i % 5, i % 5, i, i, i % 5,
+                i == 7 ? "x" : "3", i, i + 1);
+    if (fclose(file) != 0)
         exit(2);
 }
 
@@ -146,6 +179,8 @@ int main(void)
     snprintf(path, sizeof path, "%s/t.csv", folder);
     write_file(path, text, sizeof text - 1);
     try_all(&h, path, read_table);
+    write_look(path);
+    try_all(&h, path, look_at_table);
     remove(path);
     snprintf(path, sizeof path, "%s/a.npy", folder);
     write_file(path, array, sizeof array - 1);
