@@ -1,7 +1,9 @@
+from collections.abc import Callable
 from os import PathLike
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeAlias
 
-from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
@@ -14,35 +16,45 @@ from sklearn.base import (
 from gram import Kernel
 from gram.machine import Machine
 
+_Theirs: TypeAlias = Literal["rbf", "laplacian", "poly", "chi2", "additive_chi2"]
+
 class _Kernel(BaseEstimator): ...
 
 class KernelRidge(MultiOutputMixin, RegressorMixin, _Kernel):
     dual_coef_: NDArray[Any]
-    X_fit_: NDArray[Any]
-    bandwidth_: float
+    X_fit_: Any
+    bandwidth_: float | None
+    alpha_: float | NDArray[np.float64]
+    best_score_: float | NDArray[Any]
+    loo_: NDArray[Any]
+    loo_errors_: NDArray[Any]
+    loo_spreads_: NDArray[Any]
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: float | ArrayLike = 1.0,
         *,
-        kernel: Kernel | Literal["rbf", "laplacian", "poly", "precomputed"] = "gaussian",
-        bandwidth: float | Literal["median"] = 1.0,
-        p: float = 2.0,
-        exponent: float = 1.0,
+        kernel: Kernel | _Theirs | Literal["precomputed"] | Callable[..., float] = "linear",
         gamma: float | None = None,
         degree: float = 3,
         coef0: float = 1,
+        kernel_params: dict[str, Any] | None = None,
+        bandwidth: float | Literal["median"] | None = None,
+        p: float = 2.0,
+        exponent: float = 1.0,
+        alphas: ArrayLike | None = None,
+        alpha_per_target: bool = False,
     ) -> None: ...
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self: ...
     def predict(self, X: Any) -> NDArray[Any]: ...
 
 class KernelTransformer(TransformerMixin, _Kernel):
-    components_: NDArray[Any]
-    bandwidth_: float
+    components_: Any
+    bandwidth_: float | None
     def __init__(
         self,
         *,
-        kernel: Kernel | Literal["rbf", "laplacian", "poly"] = "gaussian",
-        bandwidth: float | Literal["median"] = "median",
+        kernel: Kernel | _Theirs | Callable[..., float] = "gaussian",
+        bandwidth: float | Literal["median"] | None = "median",
         p: float = 2.0,
         exponent: float = 1.0,
         gamma: float | None = None,
@@ -50,6 +62,7 @@ class KernelTransformer(TransformerMixin, _Kernel):
         coef0: float = 1,
         n_components: int | None = None,
         random_state: Any = None,
+        kernel_params: dict[str, Any] | None = None,
     ) -> None: ...
     def fit(self, X: Any, y: Any = None) -> Self: ...
     def transform(self, X: Any) -> Any: ...

@@ -19,9 +19,11 @@ from gram.sklearn import (
     RFMClassifier,
     RFMRegressor,
 )
+from scipy import sparse
 from sklearn import kernel_ridge, neighbors
 from sklearn.cluster import DBSCAN
 from sklearn.datasets import load_digits, make_blobs, make_friedman1
+from sklearn.linear_model import RidgeCV
 from sklearn.manifold import TSNE
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
@@ -30,7 +32,9 @@ from sklearn.utils.estimator_checks import check_estimator
 
 ESTIMATORS = [
     KernelRidge(),
+    KernelRidge(kernel="gaussian"),
     KernelRidge(kernel="laplace", bandwidth="median"),
+    KernelRidge(kernel="rbf", alphas=[1e-3, 1.0]),
     KernelTransformer(),
     KernelTransformer(n_components=3, random_state=0),
     KNeighborsTransformer(),
@@ -43,7 +47,15 @@ ESTIMATORS = [
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
 @pytest.mark.filterwarnings("ignore")
 def test_check_estimator(estimator):
-    results = check_estimator(estimator, on_skip=None, on_fail=None)
+    # A row of weight 2 is left out whole, and two equal rows are not.
+    expected = {}
+    if getattr(estimator, "alphas", None):
+        for form in ("dense", "sparse"):
+            expected[f"check_sample_weight_equivalence_on_{form}_data"] = "errors of left out rows"
+    results = check_estimator(
+        estimator, on_skip=None, on_fail=None, expected_failed_checks=expected
+    )
+    results = [r for r in results if r["check_name"] not in expected]
     others = [(r["check_name"], r["exception"]) for r in results if r["status"] != "passed"]
     assert not others and len(results) > 40
 
@@ -54,7 +66,7 @@ def test_kernel_ridge_is_scikit_learns():
     weights = np.random.default_rng(0).uniform(0.1, 2, 120)
     gamma = 1 / (2 * 1.5**2)
     theirs = kernel_ridge.KernelRidge(alpha=0.3, kernel="rbf", gamma=gamma).fit(x, y, weights)
-    ours = KernelRidge(alpha=0.3, bandwidth=1.5).fit(x, y, weights)
+    ours = KernelRidge(alpha=0.3, kernel="gaussian", bandwidth=1.5).fit(x, y, weights)
     np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, rtol=1e-7, atol=1e-7)
     np.testing.assert_allclose(ours.predict(x[:7]), theirs.predict(x[:7]), rtol=1e-9)
 
@@ -259,25 +271,158 @@ def test_frames_of_polars_and_tables_of_arrow():
     assert gram.Machine.fit(table, x, seed=0).features == ["x", "t", "n"]
 
 
+def plus(a, b, scale=1.0):
+    return scale * float(a @ b) + 1
+
+
+def sparse_plus(a, b):
+    return (a @ b.T).sum() + 1.0
+
+
+THEIRS = [
+    {},
+    {"gamma": 0.1},
+    {"kernel": "rbf"},
+    {"kernel": "rbf", "gamma": 0.3},
+    {"kernel": "rbf", "gamma": 0},
+    {"kernel": "laplacian", "gamma": 0.3},
+    {"kernel": "poly", "degree": 2, "gamma": 0.1, "coef0": 2},
+    {"kernel": "polynomial"},
+    {"kernel": "sigmoid", "gamma": 0.01, "coef0": 0.1},
+    {"kernel": "linear"},
+    {"kernel": "cosine"},
+    {"kernel": "chi2", "gamma": 0.5},
+    {"kernel": plus, "kernel_params": {"scale": 0.5}},
+]
+
+
+@pytest.mark.parametrize("options", THEIRS, ids=str)
+def test_kernel_ridge_takes_scikit_learns_kernels(options):
+    x, y = make_friedman1(60, noise=0.1, random_state=0)
+    y = np.stack([y, y**2], 1)
+    for alpha in (2.0, [0.5, 2.0]):
+        theirs = kernel_ridge.KernelRidge(alpha=alpha, **options).fit(x, y)
+        ours = KernelRidge(alpha=alpha, **options).fit(x, y)
+        np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(ours.predict(x[:9]), theirs.predict(x[:9]), rtol=1e-6)
+
+
+def test_kernel_ridge_has_scikit_learns_parameters():
+    theirs = kernel_ridge.KernelRidge().get_params()
+    assert {name: KernelRidge().get_params()[name] for name in theirs} == theirs
+
+
+@pytest.mark.parametrize("form", [sparse.csr_matrix, sparse.csc_matrix, sparse.csr_array])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "laplacian", "poly", "sigmoid", "cosine",
+                                    sparse_plus])  # fmt: skip
+def test_kernel_ridge_of_sparse_rows(form, kernel):
+    x, y = make_friedman1(40, random_state=0)
+    x = np.where(x < 0.4, 0, x)
+    weights = np.arange(40) % 3 / 2.0
+    theirs = kernel_ridge.KernelRidge(0.5, kernel=kernel).fit(form(x), y, weights)
+    ours = KernelRidge(0.5, kernel=kernel).fit(form(x), y, weights)
+    np.testing.assert_allclose(ours.predict(form(x[:9])), theirs.predict(form(x[:9])), rtol=1e-8)
+    if isinstance(kernel, str):
+        np.testing.assert_allclose(ours.predict(x[:9]), theirs.predict(x[:9]), rtol=1e-8)
+        features = KernelTransformer(kernel=kernel, n_components=5, random_state=0).fit(form(x))
+        assert features.transform(form(x)).shape == (40, 5)
+    with pytest.raises(TypeError, match="[Ss]parse"):
+        KernelRidge(kernel="matern52").fit(form(x), y)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_singular_matrix_is_solved_by_least_squares_with_a_warning(weighted):
+    x, y = make_friedman1(40, n_features=5, random_state=0)
+    weights = np.linspace(0.5, 2, 40) if weighted else None
+    for options in ({}, {"kernel": "sigmoid", "gamma": 1.0, "coef0": -3.0}):
+        with pytest.warns(UserWarning, match="[Ss]ingular"):
+            theirs = kernel_ridge.KernelRidge(0.0, **options).fit(x, y, weights)
+        with pytest.warns(UserWarning, match="not positive definite with alpha = 0"):
+            ours = KernelRidge(0.0, **options).fit(x, y, weights)
+        np.testing.assert_allclose(ours.predict(x), theirs.predict(x), rtol=1e-5, atol=1e-5)
+
+
+ALPHAS = [1e-3, 0.1, 1.0, 30.0]
+
+
+@pytest.mark.parametrize("targets", [None, 1, 3])
+@pytest.mark.parametrize("per_target", [False, True])
+def test_alphas_choose_as_ridge_cv_does(targets, per_target, dtype):
+    x, y = make_friedman1(60, noise=3.0, random_state=0)
+    y = y - y.mean()
+    if targets:
+        y = np.stack([y, x[:, 3], np.random.default_rng(0).standard_normal(60)], 1)[:, :targets]
+    theirs = RidgeCV(ALPHAS, fit_intercept=False, alpha_per_target=per_target).fit(x, y)
+    ours = KernelRidge(alphas=ALPHAS, alpha_per_target=per_target)
+    ours.fit(x.astype(dtype), y.astype(dtype))
+    tolerance = 1e-4 if dtype == np.float32 else 1e-9
+    np.testing.assert_allclose(ours.alpha_, theirs.alpha_, rtol=1e-12)
+    np.testing.assert_allclose(ours.best_score_, theirs.best_score_, rtol=tolerance)
+    np.testing.assert_allclose(ours.predict(x[:7].astype(dtype)), theirs.predict(x[:7]).reshape(
+        7, *y.shape[1:]), rtol=10 * tolerance, atol=tolerance)  # fmt: skip
+    assert ours.loo_.shape == y.shape and ours.loo_.dtype == dtype
+    mean = ((y - ours.loo_) ** 2).mean(axis=0 if per_target else None)
+    np.testing.assert_allclose(-mean, ours.best_score_, rtol=10 * tolerance)
+    assert ours.loo_errors_.shape == ours.loo_spreads_.shape == (4, *y.shape[1:])
+    ours.set_params(alphas=None).fit(x, y)
+    assert not hasattr(ours, "loo_") and not hasattr(ours, "best_score_")
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed", plus])
+def test_leave_one_out_predictions_are_those_of_fits_without_the_row(kernel):
+    x, y = make_friedman1(24, noise=1.0, random_state=0)
+    weights = np.arange(24) % 4 / 2.0
+    given = rbf_kernel(x, gamma=0.1) if kernel == "precomputed" else x
+    ours = KernelRidge(alphas=ALPHAS, kernel=kernel).fit(given, y, weights)
+    again = KernelRidge(ours.alpha_, kernel=kernel)
+    for i in range(24):
+        without = np.where(np.arange(24) == i, 0.0, weights)
+        expected = again.fit(given, y, without).predict(given[i : i + 1])[0]
+        np.testing.assert_allclose(ours.loo_[i], expected, rtol=1e-7)
+    error = (weights * (y - ours.loo_) ** 2).sum() / weights.sum()
+    np.testing.assert_allclose(-ours.best_score_, error, rtol=1e-9)
+    again.fit(given, y, weights)
+    np.testing.assert_allclose(ours.dual_coef_, again.dual_coef_, rtol=1e-6, atol=1e-8)
+
+
+def test_alphas_without_a_positive_definite_matrix():
+    x, y = make_friedman1(40, n_features=5, random_state=0)
+    ours = KernelRidge(alphas=[0.0, 1.0]).fit(x, y)
+    assert ours.alpha_ == 1 and np.isnan(ours.loo_errors_).tolist() == [True, False]
+    with pytest.raises(gram.LinAlgError, match="not positive definite for any of 1 alphas"):
+        KernelRidge(alphas=[0.0]).fit(x, y)
+
+
+def test_noise_does_not_make_it_worse_than_the_mean():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((3000, 30))
+    y = x[:, 0] + np.sin(2 * x[:, 1]) + 3 * rng.standard_normal(3000)
+    fixed = KernelRidge(0.01, kernel="laplace", bandwidth="median").fit(x[:1000], y[:1000])
+    chosen = KernelRidge(alphas=np.logspace(-3, 2, 16), kernel="laplace", bandwidth="median")
+    chosen.fit(x[:1000], y[:1000])
+    assert fixed.score(x[1000:], y[1000:]) < 0 < 0.05 < chosen.score(x[1000:], y[1000:])
+    left_out = 1 + chosen.best_score_ / y[:1000].var()
+    assert abs(left_out - chosen.score(x[1000:], y[1000:])) < 0.05
+
+
 @pytest.mark.parametrize(
-    "options",
+    "options, message",
     [
-        {"kernel": "rbf"},
-        {"kernel": "rbf", "gamma": 0.3},
-        {"kernel": "laplacian", "gamma": 0.3},
-        {"kernel": "poly", "degree": 2, "gamma": 0.1, "coef0": 2},
-        {"kernel": "polynomial"},
-        {"kernel": "sigmoid", "gamma": 0.01, "coef0": 0.1},
-        {"kernel": "linear"},
-        {"kernel": "cosine"},
+        ({"alpha": -1.0}, r"alpha is or holds -1\.0, expected finite numbers of at least 0"),
+        ({"alpha": [1.0, 2.0, 3.0]}, r"alpha has shape \(3,\), expected one number, or 2"),
+        ({"alphas": []}, r"alphas has shape \(0,\), expected a list of 1 to 256 numbers"),
+        ({"alphas": 1.0}, r"alphas has shape \(\), expected a list"),
+        ({"alphas": [1.0, np.nan]}, "alphas is or holds nan"),
+        ({"kernel": "matern"}, "kernel is 'matern', expected one of"),
+        ({"bandwidth": 1.0}, "bandwidth is given, but the kernel 'linear' has none"),
+        ({"kernel": "rbf", "bandwidth": 1.0}, "bandwidth is given, but the kernel 'rbf'"),
     ],
     ids=str,
 )
-def test_kernel_ridge_takes_scikit_learns_kernels(options):
-    x, y = make_friedman1(60, noise=0.1, random_state=0)
-    theirs = kernel_ridge.KernelRidge(alpha=2.0, **options).fit(x, y)
-    ours = KernelRidge(alpha=2.0, **options).fit(x, y)
-    np.testing.assert_allclose(ours.predict(x[:9]), theirs.predict(x[:9]), rtol=1e-6)
+def test_what_kernel_ridge_refuses(options, message):
+    x, y = make_friedman1(20, random_state=0)
+    with pytest.raises(ValueError, match=message):
+        KernelRidge(**options).fit(x, np.stack([y, y], 1))
 
 
 def test_kernel_ridge_of_a_matrix_of_kernels():
@@ -296,7 +441,8 @@ def test_kernel_ridge_of_a_matrix_of_kernels():
 
 def test_gamma_of_a_kernel_that_has_none():
     x, y = make_friedman1(20, random_state=0)
-    for estimator in (KernelRidge(gamma=0.1), KernelTransformer(kernel="laplace", gamma=0.1)):
+    for kind, kernel in ((KernelRidge, "gaussian"), (KernelTransformer, "laplace")):
+        estimator = kind(kernel=kernel, gamma=0.1)
         with pytest.raises(ValueError, match="gamma is given, but the kernel .* has none"):
             estimator.fit(x, y)
 
@@ -318,7 +464,8 @@ def test_in_a_pipeline_and_a_search():
     x, y = make_friedman1(80, random_state=0)
     pipeline = make_pipeline(KernelTransformer(n_components=10, random_state=0), KernelRidge())
     assert pipeline.fit(x, y).predict(x).shape == (80,)
-    search = GridSearchCV(KernelRidge(), {"bandwidth": [0.001, 2.0]}, cv=2).fit(x, y)
+    ridge = KernelRidge(kernel="gaussian")
+    search = GridSearchCV(ridge, {"bandwidth": [0.001, 2.0]}, cv=2).fit(x, y)
     assert search.best_params_ == {"bandwidth": 2.0}
 
 
