@@ -157,7 +157,7 @@ static bool create(struct data *d, const struct problem *p, double share)
 
     *d = (struct data){.problem = p, .n = n};
     d->x = malloc((size_t)numbers * sizeof *d->x);
-    d->v = malloc((size_t)n * COLUMNS * sizeof *d->v);
+    d->v = calloc((size_t)n * COLUMNS, sizeof *d->v);
     d->v_one = malloc((size_t)n * sizeof *d->v_one);
     d->out = malloc((size_t)n * COLUMNS * sizeof *d->out);
     d->x_there = device_allocate((size_t)numbers * sizeof *d->x);

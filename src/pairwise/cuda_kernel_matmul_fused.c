@@ -226,10 +226,14 @@ static bool choose(const gram_context *g, const struct gram_kernel_matmul_op *op
     return plan_fused(g, op, f) && (differences || costs_less(f));
 }
 
+#if SQUARE_ROWS != MATMUL_THREADS
+#  error "block_of takes a strip of a tile for as many rows as threads have"
+#endif
+
 /* Rows of x that a block has. */
 static int64_t block_of(const struct fused *f)
 {
-    return (int64_t)(f->tensor ? SQUARE_ROWS : MATMUL_THREADS) * f->rows;
+    return (int64_t)MATMUL_THREADS * f->rows;
 }
 
 /* Bytes of the sums of so many rows of x, and of their mirror images. */
