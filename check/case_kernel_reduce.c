@@ -23,6 +23,7 @@ struct row {
     gram_dtype dtype;                  /* of x */
     enum layout x_layout, y_layout, v_layout, out_layout;
     bool integers, same, nan; /* nan: in row 1 of x */
+    bool nan_y;               /* in the row of y before the last one */
     bool per_item;            /* the bandwidth is a tensor */
     bool no_out, indices;
     double regularization;
@@ -96,6 +97,22 @@ static const struct row rows[] = {
      .why = "NaN in one row"},
     {LSE, GAUSSIAN, .m = 30, .n = 40, .k = 5, .dtype = GRAM_F32, .nan = true,
      .why = "NaN in one row"},
+    {MIN, DISTANCE, .m = 5, .n = 5000, .k = 3, .dtype = GRAM_F32, .nan_y = true, .indices = true,
+     .why = "NaN in one row of y, in the last part"},
+    {MAX, LAPLACE, .m = 30, .n = 1027, .k = 3, .dtype = GRAM_F64, .nan_y = true, .indices = true,
+     .why = "NaN behind the last whole vector"},
+    {LSE, GAUSSIAN, .m = 30, .n = 1027, .k = 3, .dtype = GRAM_F32, .nan_y = true,
+     .why = "NaN behind the last whole vector"},
+    {SOFTMAX, LAPLACE, .m = 25, .n = 1025, .k = 3, .r = 7, .dtype = GRAM_F32,
+     .why = "one row behind a group, one column behind a block"},
+    {SOFTMAX, DISTANCE, .scale = -9, .m = 49, .n = 511, .k = 3, .r = 13, .dtype = GRAM_F64,
+     .why = "columns of v of every width"},
+    {SOFTMAX, GAUSSIAN, .m = 23, .n = 193, .k = 3, .r = 16, .dtype = GRAM_F32,
+     .why = "one column behind a piece"},
+    {SOFTMAX, GAUSSIAN, .m = 2, .n = 1, .k = 3, .r = 33, .dtype = GRAM_F32,
+     .why = "more columns of v than rows"},
+    {LSE, DISTANCE, .scale = -1e30, .m = 30, .n = 97, .k = 3, .dtype = GRAM_F64,
+     .why = "one exponential counts"},
     {MIN, DISTANCE, .m = 20, .n = 30, .k = 3, .dtype = GRAM_F16, .indices = true, .why = "halves"},
     {LSE, GAUSSIAN, .m = 20, .n = 30, .k = 3, .dtype = GRAM_BF16, .why = "bfloat16"},
     {SOFTMAX, LAPLACE, .m = 20, .n = 30, .k = 3, .r = 4, .dtype = GRAM_F64,
@@ -195,6 +212,8 @@ static void setup(struct harness *h, const struct row *row, struct problem *q)
         create(h, q, V, real, row->v_layout, (int64_t[]){row->v_batch, q->n, row->r}, 3);
     if (row->nan)
         test_set(&q->t[X].t, (int64_t[]){1, 0}, NAN);
+    if (row->nan_y)
+        test_set(&q->t[Y].t, (int64_t[]){q->n - 2, 0}, NAN);
     q->batch = reference_join(3,
                               (const gram_tensor *[]){&q->t[X].t, q->used[Y] ? &q->t[Y].t : NULL,
                                                       q->used[V] ? &q->t[V].t : NULL},

@@ -222,6 +222,29 @@ struct gram_product_kernels {
     gram_product_lanes *lanes;
 };
 
+/*
+ * Exponentials of a piece of a kernel matrix, of `rows` rows and `cols` columns:
+ *   weights[r*ldw + j] = exp(-(scale (largest[r] - values[r*ld + j]))), or, where logs is given,
+ *                        exp(-(largest[r] - logs[j] - scale values[r*ld + j]))
+ * and zeros behind the last column up to a whole vector.  sums has a vector for each row, to which
+ * the row's vectors of weights are added.  All rows begin at multiples of 64 bytes.
+ */
+struct gram_reduce_tile {
+    int64_t rows, cols, ld, ldw;
+    const void *values, *logs;
+    const double *largest; /* numbers of the dtype */
+    double scale;
+    void *weights, *sums;
+};
+
+struct gram_reduce_kernels {
+    /* The largest of n > 0 numbers scale values[j] + logs[j]; logs may be NULL.  NaN if one is. */
+    double (*largest)(int64_t n, const void *values, double scale, const void *logs);
+    /* The first place of a number, or of a NaN, among n; n if it is not there. */
+    int64_t (*find)(int64_t n, const void *values, double value);
+    void (*weights)(const struct gram_reduce_tile *t);
+};
+
 /* A strided copy that leaves the cache alone: count runs of bytes each, strides in bytes. */
 typedef void gram_stream_rows(void *to, int64_t to_stride, const void *from, int64_t from_stride,
                               int64_t count, int64_t bytes);
@@ -241,6 +264,7 @@ struct gram_cpu_kernels {
     gram_map_values *map[GRAM_F64 + 1]; /* values 64-byte aligned; n any number */
     gram_nearest_scan *nearest_scan[GRAM_F64 + 1];
     const struct gram_product_kernels *product[GRAM_F64 + 1];
+    const struct gram_reduce_kernels *reduce[GRAM_F64 + 1];
     const struct gram_grad_kernels *cdist_grad[GRAM_F64 + 1];
     gram_cotangent_kernel *cotangent[GRAM_F64 + 1];
     gram_stream_rows *stream_rows;

@@ -96,6 +96,10 @@
 
 #include "pairwise/kernel_matmul_tile.h"
 
+/* ---- Reductions of kernel matrices ----------------------------------------------------------- */
+
+#include "pairwise/kernel_reduce_tile.h"
+
 /* ---- Metrics -------------------------------------------------------------------------------- */
 
 #include "pairwise/metric_kernels.h"

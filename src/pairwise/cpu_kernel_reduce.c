@@ -2,35 +2,56 @@
  * cpu_kernel_reduce.c - extremes and soft sums of the rows of a kernel matrix on the CPU
  *
  * Blocks of the matrix come from cpu_pair_blocks.c.  A soft sum keeps the largest exponent so far;
- * where a block has a larger one, what was summed is scaled down.  Sums are doubles, in an order
- * that depends on sizes alone.  Where a strip has several parts, their results are merged in order.
+ * where a block has a larger one, what was summed is scaled down.  Some rows at a time, a block
+ * becomes exponentials in pieces that stay in L1 (kernel_reduce_tile.h), and these are multiplied
+ * by v (kernel_matmul_tile.h).  The sums of a block are of the dtype, those of all blocks are
+ * doubles, in an order that depends on sizes alone.  Where a strip has several parts, their results
+ * are merged in order.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "cpu_pair_blocks.h"
 #include "pairwise.h"
+#include <float.h>
 #include <math.h>
+#include <string.h>
+
+enum {
+    GROUP = 24,       /* rows at a time: whole tiles of every instruction set */
+    PIECE_BYTES = 768 /* of a row of a piece: with GROUP rows 18 KiB of L1 */
+};
 
 /* What is known of a row.  Of extremes: the value and where it is.  Of soft sums: the largest
  * exponent, and the sum of exp(exponent - largest); the weighted sums of v lie apart. */
 struct reduce_row {
     double value, sum;
-    int64_t index; /* -1: there was none */
+    double reference; /* of soft sums: what the tile calls the largest */
+    int64_t index;    /* -1: there was none */
 };
 
 struct reduce_job {
     const struct gram_kernel_reduce_op *op;
-    const struct gram_cpu_kernels *kernels;
+    const struct gram_reduce_kernels *kernels;
+    const struct gram_product_kernels *products;
     struct pair_walk walk;
-    struct gram_map exponential; /* s to exp(-s) */
-    bool merged;                 /* strips have several parts */
-    int64_t columns;             /* of v */
+    bool merged;             /* strips have several parts */
+    int64_t columns, padded; /* of v, and with zeros behind them */
+    double scale;            /* a number of the dtype */
     /* Scratch: rows and their weighted sums, of each thread, or of each task where they are
-     * merged; exponentials of each thread. */
+     * merged; and a share of each thread. */
     struct reduce_row *rows;
     double *sums;
-    char *weights;
-    size_t weights_bytes;
+    char *shares;
+    size_t share_bytes;
+};
+
+/* A thread's scratch. */
+struct reduce_share {
+    char *weights;         /* a piece */
+    char *sums;            /* of the rows of a group: a vector each */
+    char *products;        /* a vector for each column of v and each row of a group */
+    char *v;               /* of a block, packed */
+    double largest[GROUP]; /* not scratch: of the rows of a group */
 };
 
 static bool is_soft(const struct reduce_job *job)
@@ -48,6 +69,30 @@ static double value_at(gram_dtype dtype, const void *values, int64_t at)
     return dtype == GRAM_F32 ? (double)((const float *)values)[at] : ((const double *)values)[at];
 }
 
+static void take_share(const struct reduce_job *job, struct reduce_share *share,
+                       struct gram_layout *layout)
+{
+    const size_t vectors = GROUP * (size_t)job->products->vector_bytes;
+
+    *share = (struct reduce_share){0};
+    if (!is_soft(job))
+        return;
+    gram_take(layout, &share->weights, (size_t)GROUP * PIECE_BYTES);
+    gram_take(layout, &share->sums, vectors);
+    gram_take(layout, &share->products, vectors * (size_t)job->padded);
+    gram_take(layout, &share->v, (size_t)(job->padded * job->walk.ld * job->walk.element));
+}
+
+static struct reduce_share share_of(const struct reduce_job *job, int thread)
+{
+    struct gram_layout layout = {0};
+    struct reduce_share share;
+
+    take_share(job, &share, &layout);
+    gram_layout_place(&layout, job->shares + (size_t)thread * job->share_bytes);
+    return share;
+}
+
 /* ---- Loops over one dtype ------------------------------------------------------------------- */
 
 #define TEMPLATE "pairwise/kernel_reduce_loops.h"
@@ -57,26 +102,28 @@ static double value_at(gram_dtype dtype, const void *values, int64_t at)
 
 /* ---- Extremes ------------------------------------------------------------------------------- */
 
-/* A later extreme, at a higher index, replaces an earlier one only if it is beyond it. */
-static void offer(const struct reduce_job *job, struct reduce_row *row, double value, int64_t index)
+/* True if a later extreme, at a higher index, replaces an earlier one: if it is beyond it. */
+static bool replaces(const struct reduce_job *job, const struct reduce_row *row, double value)
 {
-    const bool least = job->op->what == GRAM_REDUCE_MIN;
-
-    if (index < 0 || (row->index >= 0 && isnan(row->value)))
-        return;
-    if (row->index < 0 || isnan(value) || (least ? value < row->value : value > row->value))
-        row->value = value, row->index = index;
+    if (row->index < 0 || isnan(row->value))
+        return row->index < 0;
+    if (isnan(value))
+        return true;
+    return job->op->what == GRAM_REDUCE_MIN ? value < row->value : value > row->value;
 }
 
 static void take_extreme(const struct reduce_job *job, const struct pair_block *block,
                          const char *values, struct reduce_row *row)
 {
-    const bool least = job->op->what == GRAM_REDUCE_MIN;
-    int64_t at = job->walk.dtype == GRAM_F32
-                     ? first_extreme_f32(block->cols, (const float *)values, least)
-                     : first_extreme_f64(block->cols, (const double *)values, least);
+    const double sign = job->op->what == GRAM_REDUCE_MIN ? -1 : 1;
+    const double value = sign * job->kernels->largest(block->cols, values, sign, NULL);
+    int64_t at;
 
-    offer(job, row, value_at(job->walk.dtype, values, at), block->j + at);
+    if (!replaces(job, row, value))
+        return;
+    at = job->kernels->find(block->cols, values, value);
+    row->value = value_at(job->walk.dtype, values, at);
+    row->index = block->j + at;
 }
 
 /* ---- Soft sums ------------------------------------------------------------------------------ */
@@ -99,45 +146,121 @@ static void refer(const struct reduce_job *job, struct reduce_row *row, double *
         sums[c] *= by;
 }
 
-/* The numbers of v that belong to a block. */
-static const char *rows_of_v(const struct reduce_job *job, int64_t item, int64_t j)
+/* Finds the largest exponent of a row of a block. */
+static void take_largest(const struct reduce_job *job, const struct pair_block *block,
+                         const char *values, int64_t place)
 {
-    const struct gram_view *v = &job->op->v;
-
-    return gram_view_item(v, &job->op->kernel.batch, item) + j * v->row_stride * job->walk.element;
-}
-
-static void take_soft(const struct reduce_job *job, const struct pair_strip *strip,
-                      const struct pair_block *block, const char *values, int64_t place)
-{
-    const bool is_float = job->walk.dtype == GRAM_F32;
-    char *weights = job->weights + (size_t)strip->thread * job->weights_bytes;
+    const double scale = job->op->scale, sign = scale < 0 ? -1 : 1;
     struct reduce_row *row = &job->rows[place];
-    double *sums = job->sums + place * job->columns, largest, scale = job->op->scale;
+    double reference, largest;
 
-    largest = is_float ? largest_f32(block->cols, (const float *)values, scale)
-                       : largest_f64(block->cols, (const double *)values, scale);
+    reference = sign * job->kernels->largest(block->cols, values, sign, NULL);
+    largest = scale == 0 && !isnan(reference) ? 0 : scale * reference;
     if (!(largest < INFINITY)) /* NaN, or an exponential that is infinite */
         largest = NAN;
-    if (!(largest <= row->value))
-        refer(job, row, sums, isnan(row->value) ? NAN : largest);
-    if (row->value == -INFINITY) /* all weights are equal, and 0 */
+    if (largest <= row->value)
         return;
-    if (is_float)
-        exponents_f32(block->cols, (const float *)values, scale, row->value, (float *)weights);
+    refer(job, row, job->sums + place * job->columns, isnan(row->value) ? NAN : largest);
+    row->reference = isnan(row->value) ? NAN : reference;
+}
+
+/* The columns of v from c on that one kernel takes: 2^[the result]. */
+static int width_of(const struct reduce_job *job, int64_t c)
+{
+    const int64_t left = gram_least(job->products->most, job->padded - c);
+
+    return left >= 8 ? 3 : left >= 4 ? 2 : left >= 2 ? 1 : 0;
+}
+
+/* Columns of v in whole groups of those that a kernel takes. */
+static int64_t pad_columns(const struct gram_product_kernels *products, int64_t columns)
+{
+    int64_t whole = columns / products->most * products->most, rest = 1;
+
+    if (whole == columns)
+        return whole;
+    while (rest < columns - whole)
+        rest *= 2;
+    return whole + rest;
+}
+
+/* The rows of v that belong to a block, packed. */
+static void pack_v(const struct reduce_job *job, int64_t item, const struct pair_block *block,
+                   const struct reduce_share *share)
+{
+    const struct gram_view alone = gram_view_alone(&job->op->v, &job->op->kernel.batch, item),
+                           v = gram_view_rows(&alone, block->j, block->cols);
+
+    if (job->walk.dtype == GRAM_F32)
+        pack_columns_f32(&v, job->padded, job->walk.ld, (float *)share->v);
     else
-        exponents_f64(block->cols, (const double *)values, scale, row->value, (double *)weights);
-    job->kernels->map[job->walk.dtype](block->cols, weights, &job->exponential, NULL);
-    row->sum += is_float ? sum_f32(block->cols, (const float *)weights)
-                         : sum_f64(block->cols, (const double *)weights);
-    if (job->columns == 0)
+        pack_columns_f64(&v, job->padded, job->walk.ld, (double *)share->v);
+}
+
+/* Adds a piece's exponentials times v, whose rows begin at column `col` of the block. */
+static void multiply(const struct reduce_job *job, const struct reduce_share *share,
+                     const struct gram_reduce_tile *piece, int64_t col)
+{
+    const int64_t element = job->walk.element, vector = job->products->vector_bytes;
+    struct gram_product_tile t = {.rows = piece->rows,
+                                  .vectors = gram_ceil_div(piece->cols * element, vector),
+                                  .k = piece->weights,
+                                  .ldk = piece->ldw,
+                                  .ldv = job->walk.ld};
+
+    for (int64_t c = 0; c < job->padded; c += INT64_C(1) << width_of(job, c)) {
+        t.v = share->v + (c * t.ldv + col) * element;
+        t.sums = share->products + c * GROUP * vector;
+        job->products->rows[width_of(job, c)](&t);
+    }
+}
+
+/* Adds the sums of row r of a group to those of all blocks. */
+static void add_row(const struct reduce_job *job, const struct reduce_share *share, int64_t r,
+                    int64_t place)
+{
+    const int64_t vector = job->products->vector_bytes;
+    double *sums = job->sums + place * job->columns;
+
+    if (job->rows[place].value == -INFINITY) /* all weights are equal, and 0 */
         return;
-    if (is_float)
-        weigh_f32(block->cols, (const float *)weights, rows_of_v(job, strip->item, block->j),
-                  &job->op->v, sums);
-    else
-        weigh_f64(block->cols, (const double *)weights, rows_of_v(job, strip->item, block->j),
-                  &job->op->v, sums);
+    job->products->lanes(1, share->sums + r * vector, &job->rows[place].sum);
+    for (int64_t c = 0; c < job->columns; c += INT64_C(1) << width_of(job, c)) {
+        const int64_t width = INT64_C(1) << width_of(job, c);
+        job->products->lanes(gram_least(width, job->columns - c),
+                             share->products + (c * GROUP + r * width) * vector, sums + c);
+    }
+}
+
+/* Rows [r, r + rows) of a block, at most GROUP. */
+static void take_soft(const struct reduce_job *job, struct reduce_share *share,
+                      const struct pair_block *block, int64_t r, int64_t rows, int64_t place)
+{
+    const int64_t element = job->walk.element, most = PIECE_BYTES / element,
+                  vector = job->products->vector_bytes;
+    const char *values = (const char *)block->values + r * block->ld * element;
+    struct gram_reduce_tile piece = {.rows = rows,
+                                     .ld = block->ld,
+                                     .ldw = most,
+                                     .largest = share->largest,
+                                     .scale = job->scale,
+                                     .weights = share->weights,
+                                     .sums = share->sums};
+
+    for (int64_t i = 0; i < rows; i++) {
+        take_largest(job, block, values + i * block->ld * element, place + i);
+        share->largest[i] = job->rows[place + i].reference;
+    }
+    memset(share->sums, 0, (size_t)(GROUP * vector));
+    memset(share->products, 0, (size_t)(GROUP * job->padded * vector));
+    for (int64_t col = 0; col < block->cols; col += most) {
+        piece.cols = gram_least(most, block->cols - col);
+        piece.values = values + col * element;
+        job->kernels->weights(&piece);
+        multiply(job, share, &piece, col);
+    }
+    for (int64_t i = 0; i < rows; i++)
+        add_row(job, share, i, place + i);
 }
 
 /* ---- Tasks ---------------------------------------------------------------------------------- */
@@ -159,14 +282,18 @@ static void take(void *of, const struct pair_strip *strip, const struct pair_blo
     const struct reduce_job *job = of;
     const int64_t place = place_of(job, strip);
     const char *values = block->values;
+    struct reduce_share share;
 
-    for (int64_t r = 0; r < strip->rows; r++) {
-        if (is_soft(job))
-            take_soft(job, strip, block, values, place + r);
-        else
+    if (!is_soft(job)) {
+        for (int64_t r = 0; r < strip->rows; r++, values += block->ld * job->walk.element)
             take_extreme(job, block, values, &job->rows[place + r]);
-        values += block->ld * job->walk.element;
+        return;
     }
+    share = share_of(job, strip->thread);
+    if (job->padded > 0)
+        pack_v(job, strip->item, block, &share);
+    for (int64_t r = 0; r < strip->rows; r += GROUP)
+        take_soft(job, &share, block, r, gram_least(GROUP, strip->rows - r), place + r);
 }
 
 /* ---- Results -------------------------------------------------------------------------------- */
@@ -222,7 +349,8 @@ static void merge(const struct reduce_job *job, int64_t to, int64_t from)
     double *sums = job->sums + to * job->columns, *others = job->sums + from * job->columns;
 
     if (!is_soft(job)) {
-        offer(job, row, other->value, other->index);
+        if (other->index >= 0 && replaces(job, row, other->value))
+            *row = *other;
         return;
     }
     if (!(other->value <= row->value))
@@ -253,36 +381,40 @@ static void merge_task(void *arg, int64_t index, int thread)
 
 /* ---- The call ------------------------------------------------------------------------------- */
 
+/* A number of the dtype, no larger than the largest one. */
+static double scale_in(gram_dtype dtype, double scale)
+{
+    return dtype == GRAM_F32 ? (double)(float)fmin(fmax(scale, -FLT_MAX), FLT_MAX) : scale;
+}
+
 static gram_status open_job(gram_context *g, const struct gram_kernel_reduce_op *op,
                             struct reduce_job *job)
 {
     struct pair_walk *walk = &job->walk;
-    struct gram_layout layout = {0};
+    struct gram_layout layout = {0}, one = {0};
+    struct reduce_share share;
     size_t threads, rows;
 
     *job = (struct reduce_job){
         .op = op,
-        .kernels = gram_cpu_kernels_of(g),
         .columns = op->what == GRAM_REDUCE_SOFTMAX ? op->v.cols : 0,
-        .exponential = {.inner = GRAM_DIFFERENCE,
-                        .function = GRAM_LAPLACE,
-                        .output = GRAM_VALUE,
-                        .p = 1,
-                        .outer = 1,
-                        .bandwidth = 1},
     };
     walk->g = g, walk->op = op->kernel, walk->name = "kernel_reduce strip";
     walk->begin = begin, walk->take = take, walk->end = end, walk->of = job;
     cpu_pair_walk_plan(walk, sizeof(struct reduce_row) + (size_t)job->columns * sizeof(double));
-    gram_map_prepare(&job->exponential, walk->dtype);
+    job->kernels = gram_cpu_kernels_of(g)->reduce[walk->dtype];
+    job->products = gram_cpu_kernels_of(g)->product[walk->dtype];
+    job->padded = pad_columns(job->products, job->columns);
+    job->scale = scale_in(walk->dtype, op->scale);
     job->merged = walk->parts > 1;
     threads = (size_t)gram_least(g->threads, walk->tasks);
     rows = (job->merged ? (size_t)walk->tasks : threads) * (size_t)walk->strip_rows;
-    job->weights_bytes = gram_round64((size_t)(walk->ld * walk->element));
+    take_share(job, &share, &one);
+    job->share_bytes = gram_layout_bytes(&one);
     cpu_pair_walk_take(walk, &layout);
     gram_take_many(&layout, &job->rows, rows, sizeof(struct reduce_row));
     gram_take_many(&layout, &job->sums, rows, (size_t)job->columns * sizeof(double));
-    gram_take_many(&layout, &job->weights, threads, job->weights_bytes);
+    gram_take_many(&layout, &job->shares, threads, job->share_bytes);
     return gram_layout_open(g, &layout);
 }
 
