@@ -4,8 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "device.h"
-#include "interrupt.h"
-#include "model.h"
+#include "judge.h"
 #include "number.h"
 #include "progress.h"
 #include "text.h"
@@ -84,27 +83,21 @@ static enum exit_status check_labels(const struct model *m, const char *path, co
 }
 
 static enum exit_status evaluate(const struct model *m, const struct table *t, int64_t target,
-                                 gram_machine_score *score, struct failure *why)
+                                 struct judgement *judged, struct failure *why)
 {
     const int64_t except[2] = {target, -1};
     const gram_column truth = table_column(t, target, 0);
     struct table_view view;
     enum exit_status status = table_view_make(t, 0, t->rows, except, &view, why);
 
-    if (status == CLI_OK) {
-        interrupt_cancels(m->g);
-        gram_status done = gram_machine_evaluate(m->g, m->machine, &view.t, &truth, score);
-        if (interrupt_ends())
-            done = GRAM_CANCELLED;
-        if (done != GRAM_OK)
-            status = fail_gram(why, done, m->g);
-    }
+    if (status == CLI_OK)
+        status = judge(m->g, m->machine, &view.t, &truth, judged, why);
     free(view.columns);
     return status;
 }
 
-static enum exit_status print(const struct settings *s, const gram_machine_score *score,
-                              double seconds, struct failure *why)
+static enum exit_status print(const struct settings *s, const gram_machine *machine,
+                              const struct judgement *judged, double seconds, struct failure *why)
 {
     struct output out;
 
@@ -112,11 +105,11 @@ static enum exit_status print(const struct settings *s, const gram_machine_score
     if (s->json) {
         struct json j = json_to(&out);
         json_object(&j, NULL);
-        score_json(&j, score);
+        judgement_json(&j, machine, judged);
         json_number(&j, "seconds", seconds);
         json_end(&j);
     } else {
-        score_text(&out, score);
+        judgement_text(&out, machine, judged);
     }
     return output_close(&out, why);
 }
@@ -124,7 +117,7 @@ static enum exit_status print(const struct settings *s, const gram_machine_score
 static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
 {
     const struct settings *s = settings;
-    gram_machine_score score = {.size = sizeof score};
+    struct judgement judged = {.value = NULL};
     int64_t start = clock_ns(), target;
     struct model model;
     struct table table;
@@ -136,10 +129,11 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     if (status == CLI_OK)
         status = check_labels(&model, operands[1], &table, target, why);
     if (status == CLI_OK)
-        status = evaluate(&model, &table, target, &score, why);
+        status = evaluate(&model, &table, target, &judged, why);
     table_free(&table);
     if (status == CLI_OK)
-        status = print(s, &score, (double)(clock_ns() - start) / 1e9, why);
+        status = print(s, model.machine, &judged, (double)(clock_ns() - start) / 1e9, why);
+    judgement_free(&judged);
     model_free(&model);
     return status;
 }
@@ -150,9 +144,18 @@ const struct command cmd_score = {
     .summary = "measure how well a model predicts a table",
     .details =
         "Compares the predictions of a model with the target column of DATA, which has the same "
-        "name as in training. For a classification it prints the accuracy (the share of correct "
-        "classes) and the log loss. For a regression it prints the root mean squared error, the "
-        "mean absolute error and R squared. Rows without a target are left out.",
+        "name as in training. Rows without a target are left out.\n\n"
+        "For a regression it prints the root mean squared error, the mean absolute error, R "
+        "squared and the median absolute error.\n\n"
+        "For a classification it prints the accuracy (the share of correct classes) and the log "
+        "loss; the area under the ROC curve (AUC), the F1 score and the balanced accuracy (the "
+        "mean recall of the classes), for which a rare class counts as much as a frequent one; "
+        "the Brier score and the calibration error (the mean distance between the probability of "
+        "the predicted class and the share of correct ones, in 15 bins), which say whether the "
+        "probabilities are right; the precision, the recall and the F1 score of every class; and "
+        "which classes are taken for which. With more than two classes, F1 is the mean over the "
+        "classes that occur or are predicted, and AUC the mean over the classes that occur, each "
+        "against all others. A label that is no class of the model counts as wrong.",
     .examples = "  gram score model.gram new.csv --json",
     .least = 2,
     .most = 2,
