@@ -201,6 +201,19 @@ def losses(results, who):
     return table(["table", "error", "best default peer's", "which", "ratio"], rows) if rows else ""
 
 
+def search_losses(results):
+    """Where the search is worse than the better of the two plain fits, which it contains."""
+    plain = [who for who in OURS if who != "gram-auto"]
+    rows = []
+    for name, ratio in ratios(results.cells, "gram-auto", plain).items():
+        row = results.cells[name]
+        best = best_of(row, plain)
+        if ratio > WORSE:
+            rows.append([name, small(row["gram-auto"]["error"]), small(row[best]["error"]),
+                         LABELS[best], f"{ratio:.2f}"])  # fmt: skip
+    return table(["table", "`--auto`", "best plain fit", "which", "ratio"], rows) if rows else ""
+
+
 def change(results, before):
     """libgram's errors before and now, on the tables and contenders that both have."""
     rows = []
@@ -255,6 +268,8 @@ def markdown(results, before=None, picture=None):
     for who in OURS:
         if who in results.whos() and (lost := losses(results, who)):
             parts += [f"## What {LABELS[who]} loses", lost]
+    if lost := search_losses(results):
+        parts += ["## Where `--auto` is worse than plain fits by more than 2 %", lost]
     if any(is_classes(row) for row in results.cells.values()):
         parts += ["## Log loss", grid(results, "log_loss", wanted=is_classes),
                   "## Calibration error, 15 bins",

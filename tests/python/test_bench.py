@@ -248,6 +248,17 @@ def test_report_of_the_battery_sets_an_earlier_state_beside(tmp_path):
     assert "no results in" in battery("report.py", empty, status=1).stderr
 
 
+def test_report_of_the_battery_says_where_the_search_is_worse_than_plain_fits(tmp_path):
+    found = [result(table, who, 0, error, seconds=8.0 if who == "gram-auto" else None)
+             for table, *errors in (("a", 0.5, 0.4, 0.5), ("b", 0.5, 0.6, 0.505))
+             for who, error in zip(("gram", "gram-3-rounds", "gram-auto"), errors, strict=True)
+             ]  # fmt: skip
+    text = battery("report.py", write_lines(tmp_path / "a.jsonl", found)).stdout
+    start = text.index("## Where `--auto` is worse than plain fits")
+    part = text[start:].split("\n## ")[0]
+    assert "| a | .5000 | .4000 | `--iterations 3` | 1.25 |" in part and "| b |" not in part
+
+
 def test_picture_of_the_battery(tmp_path):
     pytest.importorskip("matplotlib")
     picture = tmp_path / "a.svg"
