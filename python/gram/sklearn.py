@@ -10,6 +10,7 @@ True
 ['right', 'left']
 """
 
+import contextlib
 import numbers
 import warnings
 
@@ -18,6 +19,7 @@ import numpy as np
 from gram import _core, _tables
 from gram.compat.sklearn import pairwise_kernels
 from gram.machine import Machine
+from joblib import effective_n_jobs
 from scipy import linalg, sparse
 from sklearn.base import (
     BaseEstimator,
@@ -28,6 +30,7 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_feature_names,
@@ -66,6 +69,27 @@ _METRICS = {"nan_euclidean": "nan-euclidean"}
 _PARAMETERS = {"seuclidean": {"V"}, "haversine": set()}
 
 
+@contextlib.contextmanager
+def _threads(n_jobs):
+    """Runs with so many threads, counted as joblib does; None leaves their number alone."""
+    if n_jobs is None:
+        yield
+        return
+    before = gram.get_threads()
+    gram.set_threads(effective_n_jobs(n_jobs))
+    try:
+        yield
+    finally:
+        gram.set_threads(before)
+
+
+def _distinct(X):
+    """A data frame of pandas with each name but once; anything else as it is."""
+    if hasattr(X, "iloc") and hasattr(X, "columns") and not X.columns.is_unique:
+        return X.set_axis(_tables.unique([str(name) for name in X.columns]), axis=1)
+    return X
+
+
 class _Kernel(BaseEstimator):
     """What estimators with a fixed kernel share: its parameters, and the bandwidth of the data."""
 
@@ -76,6 +100,7 @@ class _Kernel(BaseEstimator):
 
     def _points(self, X, y="no_validation", reset=False):
         """X, and y if there is one, as scikit-learn checks them."""
+        X = _distinct(X)
         sparse_too = ("csr", "csc") if self.__sklearn_tags__().input_tags.sparse else False
         options = {"dtype": FLOATS, "accept_sparse": sparse_too, "reset": reset}
         if isinstance(y, str):
@@ -454,7 +479,8 @@ class KNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     the metrics of gram.cdist, of which scikit-learn calls one "nan_euclidean".  metric_params holds
     V, the variances of "seuclidean" (those of the training rows if it is not given), or w, the
     weights of the columns.  A row of zeros has no cosine distance, and a constant one no
-    correlation distance; both raise ValueError.  X is (n, features), of float32 or float64; NaN is
+    correlation distance; both raise ValueError.  n_jobs is the number of threads of transform, as
+    in gram.sklearn.RFMRegressor.  X is (n, features), of float32 or float64; NaN is
     allowed with "nan_euclidean".  Attributes: X_fit_, n_samples_fit_, n_features_in_.
 
     Raises ValueError like the checks of scikit-learn, and if n_neighbors is more than there are
@@ -471,13 +497,21 @@ class KNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     """
 
     def __init__(
-        self, *, mode="distance", n_neighbors=5, metric="minkowski", p=2.0, metric_params=None
+        self,
+        *,
+        mode="distance",
+        n_neighbors=5,
+        metric="minkowski",
+        p=2.0,
+        metric_params=None,
+        n_jobs=None,
     ):
         self.mode = mode
         self.n_neighbors = n_neighbors
         self.metric = metric
         self.p = p
         self.metric_params = metric_params
+        self.n_jobs = n_jobs
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -505,6 +539,7 @@ class KNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 
     def _data(self, X, reset):
         finite = "allow-nan" if self._metric() == "nan-euclidean" else True
+        X = _distinct(X)
         return validate_data(self, X, dtype=FLOATS, reset=reset, ensure_all_finite=finite)
 
     def _count(self):
@@ -536,7 +571,8 @@ class KNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         X = self._data(X, reset=False)
         count = self._count()
         X = np.ascontiguousarray(X, dtype=self.X_fit_.dtype)
-        distances, indices = gram.nearest(X, self.X_fit_, count=count, **self._distance())
+        with _threads(self.n_jobs):
+            distances, indices = gram.nearest(X, self.X_fit_, count=count, **self._distance())
         if (indices < 0).any():
             raise ValueError(
                 f"a {self.metric} distance is not a finite number: X holds rows without one, or "
@@ -572,6 +608,7 @@ class _Machine(BaseEstimator):
         device="cpu",
         random_state=None,
         verbose=False,
+        n_jobs=None,
     ):
         self.p = p
         self.q = q
@@ -590,6 +627,7 @@ class _Machine(BaseEstimator):
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
+        self.n_jobs = n_jobs
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -598,8 +636,7 @@ class _Machine(BaseEstimator):
 
     def _table(self, X, y=None, reset=False):
         """X checked as scikit-learn does; a data frame keeps its categories and missing values."""
-        if hasattr(X, "iloc") and not X.columns.is_unique:
-            X = X.set_axis(_tables.unique([str(name) for name in X.columns]), axis=1)
+        X = _distinct(X)
         if not _tables.is_frame(X) or _all_numbers(X):
             options = {"dtype": FLOATS, "reset": reset, "ensure_all_finite": "allow-nan"}
             if y is None:
@@ -630,11 +667,17 @@ class _Machine(BaseEstimator):
             found = [X[:, i] for i in count]
         return dict(zip(_tables.unique([str(name) for name in names]), found, strict=True))
 
-    def _fit(self, X, target, sample_weight, task):
+    def _fit(self, X, target, sample_weight, task, factors=None):
+        """factors are those of the weights of rows, by the value of the target."""
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
             X, target, weights = _weighted(X, target, weights)
+        if factors is not None:
+            of_classes = np.array([factors[label] for label in target])
+            weights = of_classes if weights is None else weights * of_classes
+            X, target, weights = _weighted(X, target, weights)
+        if sample_weight is not None or factors is not None:
             if task == "classification" and len(np.unique(target)) < 2:
                 raise ValueError("Only one class is left where the sample weights are not zero.")
         names = (
@@ -646,17 +689,18 @@ class _Machine(BaseEstimator):
             options["seed"] = int(check_random_state(self.random_state).randint(2**31))
         else:
             options["seed"] = int(self.random_state)
-        self.machine_ = Machine.fit(
-            self._columns(X),
-            target,
-            weights=weights,
-            device=self.device,
-            task=task,
-            search=int(self.search),
-            progress=self._report if self.verbose else None,
-            dtype="float32" if getattr(X, "dtype", None) == np.float32 else "float64",
-            **options,
-        )
+        with _threads(self.n_jobs):
+            self.machine_ = Machine.fit(
+                self._columns(X),
+                target,
+                weights=weights,
+                device=self.device,
+                task=task,
+                search=int(self.search),
+                progress=self._report if self.verbose else None,
+                dtype="float32" if getattr(X, "dtype", None) == np.float32 else "float64",
+                **options,
+            )
         self.feature_importances_ = np.array(list(self.machine_.importances.values()))
         return self
 
@@ -705,8 +749,10 @@ class RFMRegressor(RegressorMixin, _Machine):
     feature learning).  X may hold nan for missing values, and may be a data frame of pandas or
     polars with categories, texts and missing values.  Sample weights that are whole numbers count
     rows, and others divide the regularization.  device is "cpu", "cuda:0" and so on, time_limit is
-    in seconds, and memory_limit in bytes.  verbose prints the progress.  Attributes: machine_
-    (gram.Machine), feature_importances_, n_features_in_.
+    in seconds, and memory_limit in bytes.  verbose prints the progress.  n_jobs is the number of
+    threads, of the whole process, while a method runs: -1 means all processors, and None what
+    gram.get_threads tells.  Attributes: machine_ (gram.Machine), feature_importances_,
+    n_features_in_.
 
     X is (n, features), of float32 or float64, and y is (n,); predictions are float64.  Raises
     ValueError like the checks of scikit-learn, and for values that are not possible.  After
@@ -739,6 +785,7 @@ class RFMRegressor(RegressorMixin, _Machine):
         random_state=None,
         verbose=False,
         target_transform="auto",
+        n_jobs=None,
     ):
         super().__init__(
             p=p,
@@ -758,6 +805,7 @@ class RFMRegressor(RegressorMixin, _Machine):
             device=device,
             random_state=random_state,
             verbose=verbose,
+            n_jobs=n_jobs,
         )
         self.target_transform = target_transform
 
@@ -771,11 +819,16 @@ class RFMRegressor(RegressorMixin, _Machine):
         """(n,)"""
         check_is_fitted(self)
         X, _ = self._table(X)
-        return self.machine_.predict(self._columns(X), device=self.device)
+        with _threads(self.n_jobs):
+            return self.machine_.predict(self._columns(X), device=self.device)
 
 
 class RFMClassifier(ClassifierMixin, _Machine):
     """A recursive feature machine for classification, with parameters as gram.sklearn.RFMRegressor.
+
+    class_weight is None, "balanced" (all weights / (classes * weights of the class)) or a dict from
+    classes to numbers of at least 0; a class that it does not name has 1.  The weights of the rows
+    are multiplied by those of their classes.
 
     Attributes: classes_, machine_ (gram.Machine), feature_importances_, n_features_in_.
 
@@ -784,6 +837,51 @@ class RFMClassifier(ClassifierMixin, _Machine):
     >>> machine.predict([[3.0, 0.0]]).tolist(), machine.predict_proba([[3.0, 0.0]]).shape
     (['right'], (1, 2))
     """
+
+    def __init__(
+        self,
+        *,
+        p=None,
+        q=None,
+        bandwidth=None,
+        regularization=None,
+        iterations=None,
+        metric="auto",
+        metric_power=None,
+        metric_rows=None,
+        search=False,
+        time_limit=None,
+        validation=None,
+        solver="auto",
+        max_categories=None,
+        memory_limit=None,
+        device="cpu",
+        random_state=None,
+        verbose=False,
+        n_jobs=None,
+        class_weight=None,
+    ):
+        super().__init__(
+            p=p,
+            q=q,
+            bandwidth=bandwidth,
+            regularization=regularization,
+            iterations=iterations,
+            metric=metric,
+            metric_power=metric_power,
+            metric_rows=metric_rows,
+            search=search,
+            time_limit=time_limit,
+            validation=validation,
+            solver=solver,
+            max_categories=max_categories,
+            memory_limit=memory_limit,
+            device=device,
+            random_state=random_state,
+            verbose=verbose,
+            n_jobs=n_jobs,
+        )
+        self.class_weight = class_weight
 
     def fit(self, X, y, sample_weight=None):
         """Fits X (n, features) to y (n,) of any classes, with weights >= 0 of the rows."""
@@ -795,7 +893,24 @@ class RFMClassifier(ClassifierMixin, _Machine):
         target = np.array(self._labels(), object)[codes]
         if self.classes_.dtype.kind in "fiu":
             target = target.astype(np.float64)
-        return self._fit(X, target, sample_weight, "classification")
+        factors = None
+        if self.class_weight is not None:
+            factors = dict(zip(self._labels(), self._class_weights(y, sample_weight), strict=True))
+        return self._fit(X, target, sample_weight, "classification", factors)
+
+    def _class_weights(self, y, sample_weight):
+        """One number for each of classes_; without rows of some weight a class has 1."""
+        with np.errstate(divide="ignore"):
+            found = compute_class_weight(
+                self.class_weight, classes=self.classes_, y=y, sample_weight=sample_weight
+            )
+        if self.class_weight == "balanced":
+            found[np.isinf(found)] = 1.0
+        if not (np.isfinite(found).all() and (found >= 0).all()):
+            raise ValueError(
+                f"class_weight is {self.class_weight!r}, expected finite numbers of at least 0"
+            )
+        return found
 
     def _labels(self):
         """The classes as the machine names them: numbers or texts."""
@@ -806,7 +921,8 @@ class RFMClassifier(ClassifierMixin, _Machine):
         """Probabilities (n, classes), in the order of classes_; a class without weight has 0."""
         check_is_fitted(self)
         X, _ = self._table(X)
-        found = self.machine_.predict_proba(self._columns(X), device=self.device)
+        with _threads(self.n_jobs):
+            found = self.machine_.predict_proba(self._columns(X), device=self.device)
         labels = self._labels()
         out = np.zeros((len(found), len(labels)))
         out[:, [labels.index(label) for label in self.machine_.classes]] = found

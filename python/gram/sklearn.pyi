@@ -79,6 +79,7 @@ class KNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         metric: str = "minkowski",
         p: float = 2.0,
         metric_params: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
     ) -> None: ...
     def fit(self, X: Any, y: Any = None) -> Self: ...
     def transform(self, X: Any) -> Any: ...
@@ -106,6 +107,7 @@ class _Machine(BaseEstimator):
         device: Any = "cpu",
         random_state: Any = None,
         verbose: bool = False,
+        n_jobs: int | None = None,
     ) -> None: ...
     def save(self, path: str | PathLike[str]) -> None: ...
 
@@ -131,12 +133,36 @@ class RFMRegressor(RegressorMixin, _Machine):
         random_state: Any = None,
         verbose: bool = False,
         target_transform: Literal["auto", "none", "log", "sqrt"] = "auto",
+        n_jobs: int | None = None,
     ) -> None: ...
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self: ...
     def predict(self, X: Any) -> NDArray[Any]: ...
 
 class RFMClassifier(ClassifierMixin, _Machine):
     classes_: NDArray[Any]
+    def __init__(
+        self,
+        *,
+        p: float | None = None,
+        q: float | None = None,
+        bandwidth: float | None = None,
+        regularization: float | None = None,
+        iterations: int | None = None,
+        metric: Literal["auto", "diagonal", "full"] = "auto",
+        metric_power: float | None = None,
+        metric_rows: int | None = None,
+        search: bool = False,
+        time_limit: float | None = None,
+        validation: float | None = None,
+        solver: Literal["auto", "cholesky", "cg"] = "auto",
+        max_categories: int | None = None,
+        memory_limit: int | None = None,
+        device: Any = "cpu",
+        random_state: Any = None,
+        verbose: bool = False,
+        n_jobs: int | None = None,
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
+    ) -> None: ...
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self: ...
     def predict_proba(self, X: Any) -> NDArray[Any]: ...
     def predict(self, X: Any) -> NDArray[Any]: ...

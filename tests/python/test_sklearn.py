@@ -4,6 +4,7 @@ import os
 
 os.environ["SCIPY_ARRAY_API"] = "1"  # without it one of the checks is skipped
 
+import contextlib
 import pickle
 import subprocess
 import sys
@@ -41,6 +42,7 @@ ESTIMATORS = [
     KNeighborsTransformer(mode="connectivity", n_neighbors=3, p=1),
     RFMRegressor(random_state=0),
     RFMClassifier(random_state=0),
+    RFMClassifier(random_state=0, class_weight="balanced", n_jobs=1),
 ]
 
 
@@ -255,6 +257,85 @@ def test_names_that_come_twice():
         assert model.machine_.features[:3] == ["a", "a.1", "b"]
         assert model.score(frame, x[:, 1]) > 0.9
         assert model.feature_importances_.argmax() == 1
+
+
+@pytest.mark.parametrize("estimator", [KernelRidge(), KernelTransformer(), KNeighborsTransformer()],
+                         ids=repr)  # fmt: skip
+def test_frames_of_numbers(estimator):
+    x = np.random.default_rng(0).standard_normal((60, 3))
+    frames = [
+        pd.DataFrame(x, columns=["a", "a", "b"]),
+        pd.DataFrame({name: pd.array(x[:, i], dtype="Float64") for i, name in enumerate("abc")}),
+    ]
+    with contextlib.suppress(ImportError):
+        import polars
+
+        frames.append(polars.DataFrame(x, schema=["a", "b", "c"]))
+    method = "predict" if hasattr(estimator, "predict") else "transform"
+    expected = getattr(estimator.fit(x, x[:, 0]), method)(x)
+    for frame in frames:
+        found = getattr(estimator.fit(frame, x[:, 0]), method)(frame)
+        if sparse.issparse(found):
+            found, wanted = found.toarray(), expected.toarray()
+        else:
+            wanted = expected
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+    assert estimator.fit(frames[0], x[:, 0]).feature_names_in_.tolist() == ["a", "a.1", "b"]
+
+
+def test_class_weights_are_weights_of_rows():
+    x, y = make_blobs([50, 30], cluster_std=6.0, random_state=0)
+    names = np.array(["no", "yes"])[y]
+    rows = np.linspace(0.5, 1.7, 80)
+    for given in (None, rows):
+        total = np.bincount(y, given)
+        total = np.bincount(y, given)
+        for of_class, weights in (
+            ({"yes": 3.5}, np.where(y == 1, 3.5, 1.0)),
+            ({"yes": 0.25, "no": 0.5}, np.where(y == 1, 0.25, 0.5)),
+            ("balanced", (total.sum() / (2 * total))[y]),
+        ):
+            ours = RFMClassifier(random_state=0, class_weight=of_class).fit(x, names, given)
+            weights = weights * (1 if given is None else given)
+            same = RFMClassifier(random_state=0).fit(x, names, weights)
+            np.testing.assert_array_equal(ours.predict_proba(x), same.predict_proba(x))
+    classes = np.append(names[1:], "rare")
+    balanced = RFMClassifier(random_state=0, class_weight="balanced")
+    balanced.fit(x, classes, np.append(np.ones(79), 0))  # no row of "rare" has a weight
+    assert balanced.predict_proba(x)[:, 1].max() == 0
+    lone = RFMClassifier(random_state=0, class_weight={"yes": 50.5}).fit(x, names)
+    plain = RFMClassifier(random_state=0).fit(x, names)
+    assert lone.predict_proba(x)[y == 1, 1].mean() > plain.predict_proba(x)[y == 1, 1].mean()
+    for wrong, message in (
+        ({"yes": -1.0}, "class_weight is {'yes': -1.0}"),
+        ("even", "class_weight"),
+        ({"maybe": 2.0}, "are not in class_weight"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            RFMClassifier(class_weight=wrong).fit(x, names)
+
+
+def test_n_jobs_is_the_number_of_threads_of_a_method(monkeypatch):
+    x, y = make_friedman1(60, random_state=0)
+    before, seen = gram.get_threads(), []
+    monkeypatch.setattr(gram, "set_threads", lambda count, set=gram.set_threads: (
+        seen.append(count), set(count)))  # fmt: skip
+    for estimator in (RFMRegressor(random_state=0), RFMClassifier(random_state=0),
+                      KNeighborsTransformer()):  # fmt: skip
+        method = "predict" if hasattr(estimator, "predict") else "transform"
+        targets = y > y.mean()
+        expected = getattr(estimator.fit(x, targets), method)(x)
+        assert not seen
+        found = getattr(estimator.set_params(n_jobs=3).fit(x, targets), method)(x)
+        assert set(seen) == {3, before} and seen[-1] == before == gram.get_threads()
+        seen.clear()
+        if method == "predict":
+            np.testing.assert_allclose(found, expected, rtol=1e-6)
+    with pytest.raises(ValueError, match="n_jobs"):
+        RFMRegressor(n_jobs=0).fit(x, y)
+    with pytest.raises(ValueError, match="metric_rows"):
+        RFMRegressor(n_jobs=3, metric_rows=-5).fit(x, y)
+    assert gram.get_threads() == before
 
 
 def test_frames_of_polars_and_tables_of_arrow():
