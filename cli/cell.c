@@ -9,6 +9,7 @@
  */
 #include "cell.h"
 #include "failure.h"
+#include "src/machine/date.h"
 #include <string.h>
 
 static const char *const units[] = {"$",   "\xe2\x82\xac", "\xc2\xa3", "\xc2\xa5", "US$",
@@ -108,55 +109,17 @@ static enum cell number_of(const char *text)
     return has_unit || unit ? CELL_UNIT : kind;
 }
 
-/* Steps over one or two digits with a value of 1 to most; NULL if there are none. */
-static const char *skip_part(const char *at, int most)
+int cell_dates(const char *text)
 {
-    const char *end = skip_digits(at);
-    int value = 0;
+    int orders = 0;
+    double ignored;
 
-    for (const char *d = at; d < end && value < 100; d++)
-        value = 10 * value + (*d - '0');
-    return end > at && end - at <= 2 && value >= 1 && value <= most ? end : NULL;
-}
-
-/* Whether a time of day, with seconds and a zone or not, is all that follows. */
-static int is_time(const char *at)
-{
-    if (*at == 'T' || *at == ' ')
-        at++;
-    if (!is_digit(*at))
-        return 0;
-    for (; *at; at++)
-        if (!is_digit(*at) && !strchr(":.,+-Z ", *at))
-            return 0;
-    return 1;
-}
-
-static int is_date(const char *text)
-{
-    const char *at = skip_blanks(text), *year = skip_digits(at);
-    char mark = *year;
-
-    if (mark == '\0' || !strchr("-/.", mark))
-        return 0;
-    if (year == at + 4) {
-        at = skip_part(year + 1, 12);
-        if (!at || *at != mark)
-            return 0;
-        at = skip_part(at + 1, 31);
-    } else {
-        at = skip_part(at, 31);
-        at = at && *at == mark ? skip_part(at + 1, 31) : NULL;
-        if (!at || *at != mark)
-            return 0;
-        year = at + 1;
-        at = skip_digits(year);
-        at = at - year == 4 || at - year == 2 ? at : NULL;
-    }
-    return at && (!*skip_blanks(at) || is_time(at));
+    for (int order = 0; order < GRAM_DATE_ORDERS; order++)
+        orders |= gram_date_parse(text, (enum gram_date_order)order, &ignored) << order;
+    return orders;
 }
 
 enum cell cell_of(const char *text)
 {
-    return is_date(text) ? CELL_DATE : number_of(text);
+    return cell_dates(text) ? CELL_DATE : number_of(text);
 }

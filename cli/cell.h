@@ -14,10 +14,13 @@ enum cell {
     CELL_THOUSANDS, /* 1,234.5 and 1'234: the point is decimal, or there is none */
     CELL_EITHER,    /* 1,234: thousands, or a decimal comma */
     CELL_UNIT,      /* a number with the sign of a currency, its three letters, or % */
-    CELL_DATE,      /* 2024-03-01, 2024-03-01T12:30, 1.3.2024, 3/1/24 */
+    CELL_DATE,      /* what src/machine/date.h reads, in any order of day, month and year */
     CELL_KINDS
 };
 
 /* Blanks around the text do not count. */
 enum cell cell_of(const char *text);
+
+/* The orders in which the text is a date: 1 << an enum gram_date_order, added up. */
+int cell_dates(const char *text);
 #endif

@@ -10,6 +10,7 @@
 #include "cell.h"
 #include "explained.h"
 #include "number.h"
+#include "src/machine/date.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,7 @@ static const char *taken(const struct look *l, int64_t column)
 
 struct cells {
     int64_t present, count[CELL_KINDS], first[CELL_KINDS]; /* row */
+    int64_t order[GRAM_DATE_ORDERS];                       /* dates that can be read so */
 };
 
 static enum cell kind_of(const char *text, int comma)
@@ -66,6 +68,8 @@ static struct cells count_cells(const struct column *c, int64_t rows, int comma)
         if (cells.count[kind]++ == 0)
             cells.first[kind] = row;
         cells.present++;
+        for (int order = 0; kind == CELL_DATE && order < GRAM_DATE_ORDERS; order++)
+            cells.order[order] += cell_dates(c->texts[row]) >> order & 1;
         /* Half of the first thousand are texts: the column is of texts, whatever follows. */
         if (cells.present == 1000 && cells.count[CELL_TEXT] > 500)
             break;
@@ -80,26 +84,24 @@ static const struct form {
     int comma; /* only with --decimal comma, or only without; -1: both */
     const char *code, *text;
 } forms[] = {
-    {     CELL_DATE, -1,          "date",
-     "are dates; the number of days since one of them would keep their order"},
     {     CELL_UNIT, -1,          "unit",
      "are numbers with the sign of a currency or of percent; without it they "
-     "are numbers"                                                           },
+     "are numbers"                       },
     {CELL_THOUSANDS, -1,     "thousands",
      "are numbers with separators between thousands; without these "
-     "they are numbers"                                                      },
+     "they are numbers"                  },
     {    CELL_COMMA,  0, "decimal-comma",
      "look like numbers with a decimal comma, which --decimal comma "
-     "reads"                                                                 },
+     "reads"                             },
     {    CELL_COMMA,  1,     "thousands",
      "are numbers with points between thousands; without these they are "
-     "numbers"                                                               },
+     "numbers"                           },
     {    CELL_POINT,  1, "decimal-point",
      "look like numbers with a decimal point, which --decimal comma "
-     "does not read"                                                         },
+     "does not read"                     },
     {   CELL_EITHER, -1,     "thousands",
      "are numbers with a comma between thousands, or with a decimal "
-     "comma, which --decimal comma reads"                                    },
+     "comma, which --decimal comma reads"},
 };
 
 static enum exit_status say_form(const struct look *l, int64_t column, const struct form *form,
@@ -133,6 +135,34 @@ static enum exit_status say_bad(const struct look *l, int64_t column, const stru
                   quoted, where, taken(l, column));
 }
 
+/* The library makes days of dates that have one order; the others have a reason. */
+static enum exit_status say_dates(const struct look *l, int64_t column, const struct cells *n)
+{
+    const struct column *c = &l->at->table->columns[column];
+    int64_t best = 0, row = n->first[CELL_DATE];
+    int ways = 0, order = 0;
+    char quoted[TEXT_QUOTED];
+    const char *what;
+
+    for (int i = 0; i < GRAM_DATE_ORDERS; i++) {
+        ways += n->order[i] == n->present;
+        if (n->order[i] > best)
+            best = n->order[i], order = i;
+    }
+    if (ways == 1 && column != l->at->target)
+        return CLI_OK;
+    if (ways == 0) /* the first that is no date as most are */
+        for (row = 0; !c->texts[row] || (cell_dates(c->texts[row]) >> order & 1);)
+            row++;
+    what = ways > 1    ? "are dates whose day and month cannot be told apart; write 2024-03-01"
+           : ways == 1 ? "are dates; a number of days could be predicted"
+                       : "are dates with the same order of day, month and year, but not all";
+    return REMARK(l, column, row, "date", "%lld of %lld values %s (the first%s is %s): %s",
+                  (long long)best, (long long)n->present, what, ways == 0 ? " other" : "",
+                  text_quote(quoted, c->texts[row], c->texts[row] + strlen(c->texts[row])),
+                  taken(l, column));
+}
+
 /* Sets *said if the column is explained: its texts are not what they are for. */
 static enum exit_status look_at_cells(const struct look *l, int64_t column, int *said)
 {
@@ -147,6 +177,8 @@ static enum exit_status look_at_cells(const struct look *l, int64_t column, int 
     if (dates > 0 && dates + texts < n.present)
         return CLI_OK; /* neither dates nor numbers */
     *said = 1;
+    if (dates > 0)
+        return say_dates(l, column, &n);
     for (int i = 0; i < LENGTH(forms); i++)
         if (n.count[forms[i].kind] > 0 && (forms[i].comma < 0 || forms[i].comma == l->at->comma))
             return say_form(l, column, &forms[i], &n);

@@ -8,7 +8,8 @@
  *                     point; decimal-point is the opposite, with --decimal comma
  *   thousands         the same for groups of three digits: 1,234,567
  *   unit              the same for the signs of currencies and percent: $1,234.56
- *   date              nine tenths are dates
+ *   date              nine tenths are dates, but no days are made of them: others are among them,
+ *                     day and month cannot be told apart, or the column is the target
  *   whole-target      the target is 3 to 20 different whole numbers: numbers, or classes?
  *   two-values        the target is two different numbers that are no usual pair of classes
  *   different         every value differs from all others: texts, or whole numbers that count

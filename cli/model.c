@@ -139,7 +139,9 @@ static enum column_kind model_kind(const void *user, const char *name)
                    : COLUMN_TEXT;
     found =
         bsearch(&key, w->model->features, (size_t)w->model->count, sizeof key, compare_features);
-    return !found ? COLUMN_IGNORED : found->categories ? COLUMN_TEXT : COLUMN_NUMBER;
+    if (!found)
+        return COLUMN_IGNORED;
+    return found->categories || found->dates ? COLUMN_TEXT : COLUMN_NUMBER;
 }
 
 enum exit_status model_read_table(const struct model *m, const char *path,

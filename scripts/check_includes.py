@@ -31,8 +31,9 @@ MAY_SEE = {
     "python": {"public"},
     "bench": {"public", "check"},
 }
-# `gram check`, `gram bench` and `gram profile` run the tables of cases through this one header.
-ALSO = {("cli", "check/harness/harness.h")}
+# `gram check`, `gram bench` and `gram profile` run the tables of cases through this one header, and
+# `gram fit` remarks on dates with the parser that the library reads them with, which is inline.
+ALSO = {("cli", "check/harness/harness.h"), ("cli", "src/machine/date.h")}
 
 # domain -> the domains it stands on, in all layers; everything stands on the frame.
 FRAME = {"core", "cpu", "cuda"}

@@ -120,7 +120,11 @@ typedef struct gram_machine gram_machine;
  * that is missing when none was missing in training, is encoded as zeros.  If a column has more
  * than max_categories categories, the max_categories - 1 most frequent (of equally frequent ones,
  * the first bytewise) have one feature each, and all others, including new ones, share one.
- * gram_machine_describe lists such columns in most_frequent_categories.  Constant columns have no
+ * gram_machine_describe lists such columns in most_frequent_categories.  Labels that are all dates
+ * (2024-03-01 with - / or . between its parts, 1.3.2024, 3/13/2024, with a time of day and a zone
+ * or without) in one order of day and month alone become days, scaled as numbers, and sines and
+ * cosines of the place in the year, the week and the day, where they cover these; a label that is
+ * no such date counts as missing.  Constant columns have no
  * influence.  Rows with a missing target are left out.
  *
  * The same seed, number of threads and data give the same bytes.  Peak memory, beyond that of the
@@ -172,8 +176,9 @@ GRAM_API gram_status gram_machine_evaluate(gram_context *g, const gram_machine *
 typedef struct gram_machine_feature {
     size_t size; /* set by the caller */
     const char *name;
-    int categories;    /* the number of encoded categories; 0: the feature is a number */
+    int categories;    /* the number of encoded categories; 0: a number, or dates */
     double importance; /* the share of the trace of the AGOP; the shares sum to 1 */
+    int dates;         /* 1: the feature is a column of labels that are dates */
 } gram_machine_feature;
 
 /* The features in the order of the training table, the name of the target, and the classes by

@@ -15,8 +15,9 @@ class Machine:
     Machine.fit or Machine.load creates it.  It is immutable, can be pickled, and may be used by
     several threads.  A table is an array of rows by features (named x0, x1, ...), a dict of
     columns, or a data frame of pandas, polars or Arrow.  Its columns hold numbers (nan: missing),
-    or texts, categories or truth values (None: missing).  The model file is the same as that of the
-    command `gram`.
+    or texts, categories or truth values (None: missing).  Texts that are all dates become days, and
+    sines and cosines of the place in the year, the week and the day.  The model file is the same as
+    that of the command `gram`.
 
     Attributes: target (its name), is_classification, classes (None for a regression), features
     (names), importances (by name; they sum to 1), description (hyperparameters, scores and times in

@@ -198,6 +198,7 @@ gram_status gram_machine_feature_at(gram_context *g, const gram_machine *machine
     result.name = column->name;
     result.categories = (int)column->categories;
     result.importance = machine->importance[index];
+    result.dates = column->dates != 0;
     size = feature->size;
     result.size = size;
     memcpy(feature, &result, size);

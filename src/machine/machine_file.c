@@ -1,8 +1,9 @@
 /*
  * machine_file.c - a machine to a model file and back
  *
- * Texts: "format" (gram.machine.1), "version", "summary" (JSON).  Arrays: encoder.* (model_file.h),
- * target.* and importance, tree.* (nodes by width, nodes by 2, nodes by 4), and for every leaf i
+ * Texts: "format" (gram.machine.1; with dates gram.machine.2), "version", "summary" (JSON).
+ * Arrays: encoder.* (table_file.c), target.* and importance, tree.* (nodes by width, nodes by 2,
+ * nodes by 4), and for every leaf i
  * leaf.<i>.x (rows by width), leaf.<i>.alpha (outputs by rows), leaf.<i>.metric (width, or width by
  * width), leaf.<i>.kernel (p, q, L).  A file is believed only after everything in it was checked:
  * no index leads outside, no number that must be positive is anything else.
@@ -15,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORMAT "gram.machine.1"
+#define FORMAT       "gram.machine.1"
+#define FORMAT_DATES "gram.machine.2"
 
 enum {
     TARGET_NUMBERS = 3, /* transform, shift, scale */
@@ -140,7 +142,8 @@ gram_status gram_machine_save(gram_context *g, const gram_machine *machine, cons
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is NULL", machine ? "path" : "machine");
     TRY(check_machine(g, machine));
     w = gram_model_writer_create();
-    gram_model_put_text(w, "format", FORMAT);
+    gram_model_put_text(w, "format",
+                        gram_encoder_has_dates(machine->encoder) ? FORMAT_DATES : FORMAT);
     gram_model_put_text(w, "version", gram_version());
     gram_model_put_text(w, "summary", machine->summary);
     gram_model_put_encoder(w, machine->encoder);
@@ -355,7 +358,7 @@ static gram_status read_machine(gram_context *g, const struct gram_model_file *f
     const void *importance, *leaves;
     size_t bytes;
 
-    if (!format || strcmp(format, FORMAT) != 0)
+    if (!format || (strcmp(format, FORMAT) != 0 && strcmp(format, FORMAT_DATES) != 0))
         return gram_model_bad(g, file, "its format is \"%s\", expected \"%s\"",
                               format ? format : "none", FORMAT);
     TRY(gram_model_need_encoder(g, file, &machine->encoder));

@@ -1,23 +1,14 @@
 /*
- * table.c - tables of columns, the encoding of their rows as features, and encoders in model files
+ * table.c - tables of columns, and the encoding of their rows as features
  *
  * Quantiles interpolate linearly between the two nearest values, as NumPy's do.  Means and
  * deviations are taken of values divided by their largest magnitude: squares cannot overflow.
- *
- * In a model file an encoder is
- *   encoder.squash      I32 [1]            0 or 1
- *   encoder.names       U8                 one text per column
- *   encoder.categories  I64 [columns]      -1: a number
- *   encoder.missing     I32 [columns]      0 or 1
- *   encoder.other       I32 [columns]      0 or 1: further categories share a feature
- *   encoder.scale       F64 [3 columns]    shift, scale, fill
- *   encoder.category    U8                 the categories of all columns, one after the other
- * Where a column's features begin follows from these.  Nothing that is read is taken on trust.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "table.h"
 #include "core/threads.h"
+#include "date.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,12 +176,18 @@ static bool choose(const char **label, int64_t present, int64_t most, struct gra
     return kept;
 }
 
-/* The features of a column of categories: 0 if these told nothing apart. */
-static int64_t category_width(const struct gram_encoded_column *c)
+static int count_cycles(int dates)
 {
-    int64_t width = c->categories + c->other + c->missing;
+    return !!(dates & GRAM_DATES_YEAR) + !!(dates & GRAM_DATES_WEEK) + !!(dates & GRAM_DATES_DAY);
+}
 
-    return width < 2 ? 0 : width;
+int64_t gram_encoded_width(const struct gram_encoded_column *c)
+{
+    const int64_t width = c->categories + c->other + c->missing;
+
+    if (c->category)
+        return width < 2 ? 0 : width; /* one feature would tell nothing apart */
+    return 1 + 2 * count_cycles(c->dates) + c->missing;
 }
 
 /* The categories of a column of labels, with at most `most` features. */
@@ -210,7 +207,7 @@ static gram_status fit_categories(gram_context *g, const gram_column *from, cons
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate memory to encode column \"%s\"",
                          from->name);
     c->missing = present < count;
-    c->width = category_width(c);
+    c->width = gram_encoded_width(c);
     if (c->width == 0)
         c->missing = false;
     return GRAM_OK;
@@ -312,7 +309,68 @@ static gram_status fit_numbers(gram_context *g, const gram_column *from, const i
     fit_scale(c, value, present, scaling);
     free(value);
     c->missing = present > 0 && present < count;
-    c->width = 1 + c->missing;
+    c->width = gram_encoded_width(c);
+    return GRAM_OK;
+}
+
+/* The days of the labels that are there, if all of them are dates in that order. */
+static bool read_days(const gram_column *from, const int64_t *rows, int64_t count,
+                      enum gram_date_order order, double *days, int64_t *present)
+{
+    *present = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const char *label = from->labels[rows[i]];
+        if (label && !gram_date_parse(label, order, &days[(*present)++]))
+            return false;
+    }
+    return *present > 0;
+}
+
+static double place_in_week(double days)
+{
+    return days - 7 * floor(days / 7);
+}
+
+/* The cycles that sorted days cover. */
+static int cycles_of(const double *days, int64_t count)
+{
+    const double span = days[count - 1] - days[0];
+    bool same_day = true, same_time = true;
+
+    for (int64_t i = 1; i < count; i++) {
+        same_day &= floor(place_in_week(days[i])) == floor(place_in_week(days[0]));
+        same_time &= days[i] - floor(days[i]) == days[0] - floor(days[0]);
+    }
+    return (span >= 365.2425 ? GRAM_DATES_YEAR : 0) |
+           (span >= 7 && !same_day ? GRAM_DATES_WEEK : 0) |
+           (span >= 1 && !same_time ? GRAM_DATES_DAY : 0);
+}
+
+/*
+ * Encodes labels as dates if they are dates in one order alone: 1/2/2024 on its own may be in
+ * January or in February, and is not guessed at.
+ */
+static gram_status fit_dates(gram_context *g, const gram_column *from, const int64_t *rows,
+                             int64_t count, enum gram_scaling scaling,
+                             struct gram_encoded_column *c)
+{
+    double *days = malloc((size_t)(count > 0 ? count : 1) * sizeof *days);
+    int64_t present;
+    int orders = 0, found = 0;
+
+    if (!days)
+        return no_memory(g, from->name);
+    for (int order = 0; order < GRAM_DATE_ORDERS; order++)
+        if (read_days(from, rows, count, (enum gram_date_order)order, days, &present))
+            found = order, orders++;
+    if (orders == 1 && read_days(from, rows, count, (enum gram_date_order)found, days, &present)) {
+        qsort(days, (size_t)present, sizeof *days, by_value);
+        fit_scale(c, days, present, scaling);
+        c->dates = GRAM_DATES | cycles_of(days, present) | found << GRAM_DATES_ORDER_SHIFT;
+        c->missing = present < count;
+        c->width = gram_encoded_width(c);
+    }
+    free(days);
     return GRAM_OK;
 }
 
@@ -323,8 +381,10 @@ static gram_status fit_column(gram_context *g, const gram_column *from, const in
     c->name = strdup(from->name);
     if (!c->name)
         return no_memory(g, from->name);
-    if (from->labels)
-        return fit_categories(g, from, rows, count, how->max_categories, c);
+    if (from->labels) {
+        TRY(fit_dates(g, from, rows, count, how->scaling, c));
+        return c->dates ? GRAM_OK : fit_categories(g, from, rows, count, how->max_categories, c);
+    }
     return fit_numbers(g, from, rows, count, how->scaling, c);
 }
 
@@ -413,6 +473,37 @@ static void set_feature(const struct apply *a, int64_t at, double value)
         ((double *)a->features)[at] = value;
 }
 
+/* Features of a label of a column of dates, from `at` on; what is no date is missing. */
+static void set_dates(const struct apply *a, const struct gram_encoded_column *c, int64_t at,
+                      const char *label)
+{
+    static const double turn = 6.283185307179586477, root = 1.414213562373095049; /* of 2 */
+    static const struct {
+        int cycle;
+        double length;
+    } cycles[] = {
+        {GRAM_DATES_YEAR, 365.2425},
+        {GRAM_DATES_WEEK,        7},
+        { GRAM_DATES_DAY,        1}
+    };
+    const enum gram_date_order order = (enum gram_date_order)(c->dates >> GRAM_DATES_ORDER_SHIFT);
+    double days = 0;
+    const bool known = label && gram_date_parse(label, order, &days);
+
+    days = known ? days : c->fill;
+    set_feature(a, at++, number_feature(a->encoder, c, days));
+    for (int i = 0; i < 3; i++) {
+        const double length = cycles[i].length;
+        const double angle = turn * (days - length * floor(days / length)) / length;
+        if (!(c->dates & cycles[i].cycle))
+            continue;
+        set_feature(a, at++, root * sin(angle));
+        set_feature(a, at++, root * cos(angle));
+    }
+    if (c->missing)
+        set_feature(a, at, known ? 0 : 1);
+}
+
 static void apply_rows(void *arg, int64_t index, int thread)
 {
     const struct apply *a = arg;
@@ -425,6 +516,10 @@ static void apply_rows(void *arg, int64_t index, int thread)
         for (int64_t j = 0; j < e->columns; j++) {
             const struct gram_encoded_column *c = &e->column[j];
             int64_t at = i * e->width + c->first, hot;
+            if (c->dates) {
+                set_dates(a, c, at, a->from[j]->labels[row]);
+                continue;
+            }
             if (!c->category) {
                 double value = a->from[j]->numbers[row];
                 set_feature(a, at, number_feature(e, c, value));
@@ -445,15 +540,16 @@ static gram_status find_columns(gram_context *g, const struct gram_encoder *e,
 {
     for (int64_t i = 0; i < e->columns; i++) {
         const struct gram_encoded_column *c = &e->column[i];
+        const bool labels = c->category || c->dates;
         from[i] = find_column(table, sorted, c->name);
         if (!from[i])
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
                              "table has no column \"%s\", which the machine was trained with",
                              c->name);
-        if (table->rows > 0 && (c->category ? !from[i]->labels : !from[i]->numbers))
-            return gram_fail(
-                g, GRAM_INVALID_ARGUMENT, "column \"%s\" holds %s, expected %s as in training",
-                c->name, c->category ? "numbers" : "labels", c->category ? "labels" : "numbers");
+        if (table->rows > 0 && (labels ? !from[i]->labels : !from[i]->numbers))
+            return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                             "column \"%s\" holds %s, expected %s as in training", c->name,
+                             labels ? "numbers" : "labels", labels ? "labels" : "numbers");
     }
     return GRAM_OK;
 }
@@ -476,228 +572,5 @@ gram_status gram_encoder_apply(gram_context *g, const struct gram_encoder *encod
         gram_parallel_for(g, gram_ceil_div(count, ROWS_AT_A_TIME), apply_rows, &a);
     free(sorted);
     free(from);
-    return status;
-}
-
-/* ---- An encoder to a model file -------------------------------------------------------------- */
-
-/* The arrays of an encoder, one entry a column, and all categories; all from malloc. */
-struct columns {
-    char **names, **category;
-    int64_t *categories;
-    int32_t *missing, *other;
-    double (*scale)[3];
-};
-
-static bool allocate_columns(struct columns *a, size_t columns, size_t categories)
-{
-    a->names = malloc((columns + 1) * sizeof *a->names);
-    a->category = malloc((categories + 1) * sizeof *a->category);
-    a->categories = malloc((columns + 1) * sizeof *a->categories);
-    a->missing = malloc((columns + 1) * sizeof *a->missing);
-    a->other = malloc((columns + 1) * sizeof *a->other);
-    a->scale = malloc((columns + 1) * sizeof *a->scale);
-    return a->names && a->category && a->categories && a->missing && a->other && a->scale;
-}
-
-static int64_t fill_columns(const struct gram_encoder *e, struct columns *a)
-{
-    int64_t total = 0;
-
-    for (int64_t i = 0; i < e->columns; i++) {
-        const struct gram_encoded_column *c = &e->column[i];
-        a->names[i] = c->name;
-        a->categories[i] = c->category ? c->categories : -1;
-        a->missing[i] = c->missing;
-        a->other[i] = c->other;
-        a->scale[i][0] = c->shift, a->scale[i][1] = c->scale, a->scale[i][2] = c->fill;
-        for (int64_t j = 0; c->category && j < c->categories; j++)
-            a->category[total++] = c->category[j];
-    }
-    return total;
-}
-
-void gram_model_put_encoder(struct gram_model_writer *w, const struct gram_encoder *encoder)
-{
-    int64_t n = encoder->columns, total = 0;
-    struct columns a = {0};
-    int32_t squash = encoder->squash;
-
-    for (int64_t i = 0; i < n; i++)
-        total += encoder->column[i].categories;
-    if (allocate_columns(&a, (size_t)n, (size_t)total)) {
-        total = fill_columns(encoder, &a);
-        gram_model_put_copy(w, "encoder.squash", GRAM_I32, 1, &squash);
-        gram_model_put_strings(w, "encoder.names", n, a.names);
-        gram_model_put_copy(w, "encoder.categories", GRAM_I64, n, a.categories);
-        gram_model_put_copy(w, "encoder.missing", GRAM_I32, n, a.missing);
-        gram_model_put_copy(w, "encoder.other", GRAM_I32, n, a.other);
-        gram_model_put_copy(w, "encoder.scale", GRAM_F64, 3 * n, a.scale);
-        gram_model_put_strings(w, "encoder.category", total, a.category);
-    } else
-        gram_model_put_failed(w);
-    free(a.names);
-    free(a.category);
-    free(a.categories);
-    free(a.missing);
-    free(a.other);
-    free(a.scale);
-}
-
-/* ---- An encoder from a model file ------------------------------------------------------------ */
-
-/* The arrays as the file holds them. */
-struct stored {
-    char **names, **category; /* free() each */
-    const void *squash, *categories, *missing, *other, *scale;
-    int64_t columns, total;
-};
-
-static gram_status find_stored(gram_context *g, const struct gram_model_file *file,
-                               struct stored *s)
-{
-    TRY(gram_model_need_strings(g, file, "encoder.names", -1, &s->columns, &s->names));
-    TRY(gram_model_need_strings(g, file, "encoder.category", -1, &s->total, &s->category));
-    TRY(gram_model_need_vector(g, file, "encoder.squash", GRAM_I32, 1, &s->squash, NULL));
-    TRY(gram_model_need_vector(g, file, "encoder.categories", GRAM_I64, s->columns, &s->categories,
-                               NULL));
-    TRY(gram_model_need_vector(g, file, "encoder.missing", GRAM_I32, s->columns, &s->missing,
-                               NULL));
-    TRY(gram_model_need_vector(g, file, "encoder.other", GRAM_I32, s->columns, &s->other, NULL));
-    return gram_model_need_vector(g, file, "encoder.scale", GRAM_F64, 3 * s->columns, &s->scale,
-                                  NULL);
-}
-
-/* What no encoder that was fitted can be. */
-static const char *flaw(const struct gram_encoded_column *c, int64_t categories, int64_t left,
-                        const int32_t missing_other[2])
-{
-    const int32_t missing = missing_other[0], other = missing_other[1];
-
-    if (!*c->name)
-        return "has no name";
-    if (categories < -1 || categories > left)
-        return "has the wrong number of categories";
-    if (missing != 0 && missing != 1)
-        return "does not say whether it has missing values";
-    if (other != 0 && (other != 1 || categories < 1))
-        return "does not say whether it has other categories";
-    if (categories >= 0 && categories + missing + other < 2 && missing)
-        return "has only missing values";
-    if (!isfinite(c->shift) || !isfinite(c->scale) || !isfinite(c->fill) || c->scale < 0)
-        return "has a scale that is negative or not finite";
-    return NULL;
-}
-
-const char *gram_model_encoder_wrong(const struct gram_encoder *encoder, const char **column)
-{
-    for (int64_t i = 0; i < encoder->columns; i++) {
-        const struct gram_encoded_column *c = &encoder->column[i];
-        const int64_t categories = c->category ? c->categories : -1;
-        const char *what = flaw(c, categories, categories, (int32_t[]){c->missing, c->other});
-        *column = c->name;
-        if (what)
-            return what;
-    }
-    return NULL;
-}
-
-/* Moves the next categories of s to c; sorted and different, as the binary search needs them. */
-static gram_status take_categories(gram_context *g, const struct gram_model_file *file,
-                                   char *const *from, int64_t count, struct gram_encoded_column *c)
-{
-    c->category = calloc((size_t)count + 1, sizeof *c->category);
-    for (; c->category && c->categories < count; c->categories++) {
-        int64_t i = c->categories;
-        if (i > 0 && strcmp(from[i - 1], from[i]) >= 0)
-            return gram_model_bad(g, file, "the categories of column \"%s\" are not in order",
-                                  c->name);
-        c->category[i] = strdup(from[i]);
-        if (!c->category[i])
-            break;
-    }
-    if (!c->category || c->categories < count)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the categories of column \"%s\"",
-                         c->name);
-    return GRAM_OK;
-}
-
-static gram_status take_column(gram_context *g, const struct gram_model_file *file,
-                               const struct stored *s, int64_t i, int64_t *taken,
-                               struct gram_encoder *e)
-{
-    struct gram_encoded_column *c = &e->column[i];
-    int64_t categories = ((const int64_t *)s->categories)[i];
-    int32_t missing = ((const int32_t *)s->missing)[i], other = ((const int32_t *)s->other)[i];
-    const double *scale = (const double *)s->scale + 3 * i;
-    const char *what;
-
-    c->name = strdup(s->names[i]);
-    e->columns++;
-    if (!c->name)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the name of column %lld",
-                         (long long)i);
-    c->shift = scale[0], c->scale = scale[1], c->fill = scale[2];
-    what = flaw(c, categories, s->total - *taken, (int32_t[]){missing, other});
-    if (what)
-        return gram_model_bad(g, file, "column \"%s\" %s", c->name, what);
-    c->missing = missing, c->other = other;
-    c->first = e->width;
-    c->width = 1 + missing;
-    if (categories >= 0) {
-        TRY(take_categories(g, file, s->category + *taken, categories, c));
-        *taken += categories;
-        c->width = category_width(c);
-    }
-    e->width += c->width;
-    return GRAM_OK;
-}
-
-static gram_status take_all(gram_context *g, const struct gram_model_file *file,
-                            const struct stored *s, struct gram_encoder *e)
-{
-    int32_t squash = *(const int32_t *)s->squash;
-    int64_t taken = 0;
-
-    if (s->columns == 0)
-        return gram_model_bad(g, file, "its encoder has no columns");
-    if (squash != 0 && squash != 1)
-        return gram_model_bad(g, file, "encoder.squash is %d, expected 0 or 1", (int)squash);
-    e->squash = squash;
-    e->column = calloc((size_t)s->columns, sizeof *e->column);
-    if (!e->column)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate an encoder of %lld columns",
-                         (long long)s->columns);
-    for (int64_t i = 0; i < s->columns; i++)
-        TRY(take_column(g, file, s, i, &taken, e));
-    if (taken != s->total)
-        return gram_model_bad(g, file, "%lld categories belong to no column",
-                              (long long)(s->total - taken));
-    qsort(s->names, (size_t)s->columns, sizeof *s->names, by_name);
-    for (int64_t i = 1; i < s->columns; i++)
-        if (strcmp(s->names[i - 1], s->names[i]) == 0)
-            return gram_model_bad(g, file, "two columns are called \"%s\"", s->names[i]);
-    return GRAM_OK;
-}
-
-gram_status gram_model_need_encoder(gram_context *g, const struct gram_model_file *file,
-                                    struct gram_encoder **out)
-{
-    struct stored s = {0};
-    struct gram_encoder *e = calloc(1, sizeof *e);
-    gram_status status;
-
-    *out = NULL;
-    if (!e)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate an encoder");
-    status = find_stored(g, file, &s);
-    if (status == GRAM_OK)
-        status = take_all(g, file, &s, e);
-    free(s.names);
-    free(s.category);
-    if (status == GRAM_OK)
-        *out = e;
-    else
-        gram_encoder_destroy(e);
     return status;
 }

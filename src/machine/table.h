@@ -20,16 +20,32 @@
 #include "core/context.h"
 #include "core/model_file.h"
 
+/*
+ * A column of labels that are all dates becomes the number of days, scaled as a number, and for
+ * each cycle that it covers the sine and cosine, times sqrt(2), of the place in it.
+ */
+enum {
+    GRAM_DATES = 1,
+    GRAM_DATES_YEAR = 2,        /* the column spans a year of 365.2425 days */
+    GRAM_DATES_WEEK = 4,        /* a week, and not one day of it alone */
+    GRAM_DATES_DAY = 8,         /* a day, and not one time of it alone */
+    GRAM_DATES_ORDER_SHIFT = 4, /* an enum gram_date_order stands above */
+};
+
 struct gram_encoded_column {
     char *name;
     int64_t first, width; /* its features: [first, first + width) */
     int64_t categories;
-    char **category;           /* sorted bytewise; NULL: a number */
+    char **category;           /* sorted bytewise; NULL: a number, or dates */
+    int dates;                 /* labels that are dates: GRAM_DATES_* and the order; 0: none */
     bool other;                /* a feature behind them for every other category */
     bool missing;              /* indicator feature (number), or the category "missing", last */
     double shift, scale, fill; /* number: feature = squash((value or fill - shift) * scale), within
                                   1e15 of 0; scale 0: constant in training */
 };
+
+/* The number of features that a column takes, from everything else that is known of it. */
+int64_t gram_encoded_width(const struct gram_encoded_column *c);
 
 struct gram_encoder {
     int64_t columns, width;
@@ -69,6 +85,8 @@ void gram_encoder_destroy(struct gram_encoder *encoder);
 
 /* ---- Encoders in model files ---------------------------------------------------------------- */
 
+/* Whether any column is of dates: older versions cannot read such a file. */
+bool gram_encoder_has_dates(const struct gram_encoder *encoder);
 /* Adds an encoder as arrays "encoder.*". */
 void gram_model_put_encoder(struct gram_model_writer *w, const struct gram_encoder *encoder);
 /* What gram_model_need_encoder would refuse of it, and the column; NULL: nothing. */

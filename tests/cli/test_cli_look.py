@@ -119,8 +119,44 @@ def test_one_bad_cell_and_its_line(tmp_path):
 
 def test_dates(tmp_path):
     first = datetime.date(2020, 1, 1)
-    path = table(tmp_path / "t.csv", d=lambda i: (first + datetime.timedelta(i)).isoformat())
-    assert look(path, "y")["d", "date"]["text"].startswith("300 of 300 values are dates")
+
+    def written(form, odd=""):
+        def cell(i):
+            return odd if odd and i == 20 else (first + datetime.timedelta(i % 250)).strftime(form)
+
+        return table(tmp_path / "t.csv", d=cell)
+
+    for form in ["%Y-%m-%d", "%Y/%m/%dT10:00:00Z", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%y"]:
+        assert look(written(form), "y") == {}
+    bad = look(written("%Y-%m-%d", "soon"), "y")["d", "date"]
+    assert bad["line"] == 22 and bad["text"].startswith("299 of 300 values are dates with the same")
+    assert '(the first other is "soon"): they were taken as categories' in bad["text"]
+    path = table(tmp_path / "t.csv", d=lambda i: f"{1 + i % 12}/{1 + i % 11}/2024")
+    both = look(path, "y")["d", "date"]["text"]
+    assert "are dates whose day and month cannot be told apart" in both
+    assert "they were taken as classes" in look(written("%Y-%m-%d"), "d")["d", "date"]["text"]
+
+
+def test_a_trend_over_dates_is_learned(tmp_path):
+    """The column was 255 categories, and R2 was -1.12."""
+    generator = np.random.default_rng(6)
+    first = datetime.datetime(2019, 1, 1)
+    rows = [["date", "x", "y"]]
+    for i in range(800):
+        day = first + datetime.timedelta(days=i, hours=int(generator.integers(24)))
+        season = np.sin(2 * np.pi * i / 365.2425) + (day.weekday() >= 5)
+        rows.append([day.isoformat(), generator.normal(), i / 200 + season])
+    path = write_rows(tmp_path / "t.csv", rows)
+    report = gram_json("fit", path, "-y", "y", "-o", tmp_path / "m", "--holdout", 0.25, *FAST)
+    assert report["r2"] > 0.9
+    assert report["machine"]["features"] == 8  # days, year, week and day, and x
+    expected = gram("predict", tmp_path / "m", path)
+    mixed = write_rows(tmp_path / "u.csv", [row[::-1] for row in rows])
+    assert gram("predict", tmp_path / "m", mixed) == expected
+    rows[1], rows[2] = ["soon", 0, 0], ["", 0, 0]
+    values = gram("predict", tmp_path / "m", write_rows(tmp_path / "v.csv", rows)).split()[1:]
+    assert len(values) == 800 and values[0] == values[1] and np.isfinite(float(values[0]))
+    assert gram_json("score", tmp_path / "m", path)["r2"] > 0.9
 
 
 def test_values_that_are_all_different(tmp_path):

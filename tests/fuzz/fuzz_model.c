@@ -74,14 +74,14 @@ static void parse(gram_context *g, const uint8_t *data, size_t size)
     gram_model_file_destroy(file);
 }
 
-/* Predicts rows of zeros and of missing labels. */
+/* Predicts rows of zeros, of missing labels and of dates. */
 static void predict(gram_context *g, const gram_machine *machine)
 {
     int64_t features = gram_machine_feature_count(machine);
     gram_column *column = calloc((size_t)features + 1, sizeof *column);
     gram_table table = {ROWS, features, column};
     static const double zeros[ROWS];
-    static const char *const missing[ROWS];
+    static const char *const missing[ROWS], *const dates[ROWS] = {"2024-03-01T12:30", "3/4/2024"};
     double out[ROWS];
     gram_tensor t = gram_vector(out, ROWS, GRAM_F64);
 
@@ -90,8 +90,8 @@ static void predict(gram_context *g, const gram_machine *machine)
         gram_machine_feature feature = {.size = sizeof feature};
         require(gram_machine_feature_at(g, machine, i, &feature) == GRAM_OK);
         column[i].name = feature.name;
-        column[i].numbers = feature.categories ? NULL : zeros;
-        column[i].labels = feature.categories ? missing : NULL;
+        column[i].numbers = feature.categories || feature.dates ? NULL : zeros;
+        column[i].labels = feature.dates ? dates : feature.categories ? missing : NULL;
     }
     /* A label column without categories cannot be told from a number here: then it is refused. */
     if (gram_machine_predict(g, machine, &table, &t) != GRAM_OK)

@@ -118,19 +118,20 @@ static void check_encoder(struct harness *h)
 {
     const double x[] = {1, 2, NAN};
     const char *const c[] = {"b", "a", NULL}, *const one[] = {"z", "z", "z"};
-    const char *const many[] = {"p", "q", "r"};
+    const char *const many[] = {"p", "q", "r"}, *const days[] = {"1.2.2020", "3.4.2021", NULL};
     const gram_column columns[] = {
         {   "x",    x, NULL},
         {   "c", NULL,    c},
         { "one", NULL,  one},
-        {"many", NULL, many}
+        {"many", NULL, many},
+        {"days", NULL, days}
     };
-    const gram_table t = {3, 4, columns};
+    const gram_table t = {3, 5, columns};
     const struct gram_encoding how = {GRAM_ROBUST, 2};
     struct gram_model_writer *w = gram_model_writer_create();
     struct gram_model_file *f = NULL;
     struct gram_encoder *e = NULL, *again = NULL;
-    double before[21], after[21];
+    double before[33], after[33];
 
     h->where = "encoder";
     CHECK(h, gram_encoder_fit(h->g, &t, NULL, (int64_t[]){0, 1, 2}, 3, &how, &e) == GRAM_OK, "%s",
@@ -143,11 +144,12 @@ static void check_encoder(struct harness *h)
     gram_model_file_destroy(f);
     if (!again)
         return;
-    CHECK(h, again->width == e->width && again->width == 7, "width %lld", (long long)again->width);
+    CHECK(h, again->width == e->width && again->width == 11, "width %lld", (long long)again->width);
     CHECK(h, gram_encoder_apply(h->g, e, &t, NULL, 3, GRAM_F64, before) == GRAM_OK, "before");
     CHECK(h, gram_encoder_apply(h->g, again, &t, NULL, 3, GRAM_F64, after) == GRAM_OK, "after");
     CHECK(h, same_bytes(before, after, sizeof before), "the features differ");
     CHECK(h, again->column[3].other && !again->column[1].other, "which columns share a feature");
+    CHECK(h, again->column[4].dates == e->column[4].dates && again->column[4].dates, "dates");
     gram_encoder_destroy(e);
     gram_encoder_destroy(again);
 }

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "check/harness/harness.h"
+#include "machine/date.h"
 #include "machine/table.h"
 #include <math.h>
 #include <stdlib.h>
@@ -47,6 +48,91 @@ static void expect_features(struct harness *h, const struct gram_encoder *e, con
     }
     free(wide);
     free(narrow);
+}
+
+/* Days in their order, and the cycles that a column covers. */
+static void check_dates(struct harness *h)
+{
+    const char *const d[] = {"1970-01-01", "1970-01-04", NULL, "1970-01-09", "soon"};
+    const char *const unclear[] = {"1/2/2024", "3/4/2024", "1/2/2024", "3/4/2024", "5/6/2024"};
+    const char *const m[] = {"1/31/1970", "2/1/1970", "2/2/1970", "2/3/1970", "2/4/1970"};
+    const gram_column columns[] = {
+        {      "d", NULL,       d},
+        {"unclear", NULL, unclear},
+        {      "m", NULL,       m}
+    };
+    const gram_table t = {5, 3, columns};
+    const double turn = 6.283185307179586477, root = sqrt(2.0);
+    struct gram_encoder *e = fit(h, &t, NULL, (int64_t[]){0, 1, 2, 3}, 4, GRAM_STANDARDISE);
+    const double deviation = sqrt(98.0 / 9); /* of 0, 3, 8 */
+    const double days[] = {0, 3, 3, 8, 3};   /* the median for what is none */
+    double expected[5 * 7];
+
+    h->where = "dates";
+    for (ptrdiff_t i = 0; i < 5; i++) {
+        const double week = turn * fmod(days[i], 7) / 7;
+        double *at = expected + 7 * i;
+        at[0] = (days[i] - 11.0 / 3) / deviation;
+        at[1] = root * sin(week);
+        at[2] = root * cos(week);
+        at[3] = i == 2 || i == 4;
+        at[4] = i == 0 || i == 2; /* categories 1/2/2024 and 3/4/2024 */
+        at[5] = i == 1 || i == 3;
+        at[6] = ((double)i - 1.5) / sqrt(1.25);
+    }
+    CHECK(h, e->column[0].dates && !e->column[1].dates && e->column[2].dates, "which are dates");
+    CHECK(h, e->column[1].categories == 2, "%lld categories", (long long)e->column[1].categories);
+    expect_features(h, e, &t, expected, 35);
+    gram_encoder_destroy(e);
+}
+
+/* Texts as dates in each order: days since 1970-01-01, or none. */
+static void check_texts(struct harness *h)
+{
+    static const struct {
+        const char *text;
+        enum gram_date_order order;
+        double days; /* NaN: it is no date in this order */
+    } cases[] = {
+        {                "1970-01-01", GRAM_DATE_YMD,                       0},
+        {              " 1969/12/31 ", GRAM_DATE_YMD,                      -1},
+        {                "2000-02-29", GRAM_DATE_YMD,                   11016},
+        {                "0001-01-01", GRAM_DATE_YMD,                 -719162},
+        {                "0000-01-01", GRAM_DATE_YMD,                 -719528},
+        {                "9999-12-31", GRAM_DATE_YMD,                 2932896},
+        {          "2024-03-01T12:00", GRAM_DATE_YMD,                 19783.5},
+        {    "2024-03-01 06:00:00.5Z", GRAM_DATE_YMD, 19783 + 21600.5 / 86400},
+        {  "2024-03-01T00:00:00+0600", GRAM_DATE_YMD,                19782.75},
+        {"2024-03-01T00:00:00 -06:00", GRAM_DATE_YMD,                19783.25},
+        {                  "1.3.2024", GRAM_DATE_DMY,                   19783},
+        {                    "1.3.24", GRAM_DATE_DMY,                   19783},
+        {                  "31-12-69", GRAM_DATE_DMY,                      -1},
+        {                  "3/1/2024", GRAM_DATE_MDY,                   19783},
+        {                  "3.1.2024", GRAM_DATE_MDY,                     NAN},
+        {                "1900-02-29", GRAM_DATE_YMD,                     NAN},
+        {                "2024-13-01", GRAM_DATE_YMD,                     NAN},
+        {                "2024-00-01", GRAM_DATE_YMD,                     NAN},
+        {               "2024-03-01T", GRAM_DATE_YMD,                     NAN},
+        {          "2024-03-01T25:00", GRAM_DATE_YMD,                     NAN},
+        {        "2024-03-01T12:00+1", GRAM_DATE_YMD,                     NAN},
+        {               "2024-03-01x", GRAM_DATE_YMD,                     NAN},
+        {                "2024-03/01", GRAM_DATE_YMD,                     NAN},
+        {                  "24-03-01", GRAM_DATE_YMD,                     NAN},
+        {               "12345-03-01", GRAM_DATE_YMD,                     NAN},
+        {                   "1.3.202", GRAM_DATE_DMY,                     NAN},
+        {                      "1.3.", GRAM_DATE_DMY,                     NAN},
+        {                          "", GRAM_DATE_DMY,                     NAN},
+    };
+
+    h->where = "texts of dates";
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double days = NAN;
+        const bool is = gram_date_parse(cases[i].text, cases[i].order, &days);
+        CHECK(h, is == !isnan(cases[i].days), "\"%s\" is%s a date", cases[i].text,
+              is ? "" : " not");
+        CHECK(h, !is || fabs(days - cases[i].days) < 1e-9, "\"%s\" is day %.9f", cases[i].text,
+              days);
+    }
 }
 
 static void check_numbers(struct harness *h)
@@ -287,6 +373,8 @@ int main(void)
     if (!harness_open(&h, &options, NULL))
         return EXIT_FAILURE;
     h.g->call = "gram_machine_fit"; /* whose messages these are */
+    check_texts(&h);
+    check_dates(&h);
     check_numbers(&h);
     check_robust(&h);
     check_extremes(&h);

@@ -1,0 +1,270 @@
+/*
+ * table_file.c - encoders in model files
+ *
+ * In a model file an encoder is
+ *   encoder.squash      I32 [1]            0 or 1
+ *   encoder.names       U8                 one text per column
+ *   encoder.categories  I64 [columns]      -1: a number
+ *   encoder.missing     I32 [columns]      0 or 1
+ *   encoder.other       I32 [columns]      0 or 1: further categories share a feature
+ *   encoder.scale       F64 [3 columns]    shift, scale, fill
+ *   encoder.category    U8                 the categories of all columns, one after the other
+ *   encoder.dates       I32 [columns]      GRAM_DATES_* and the order; absent if all are 0
+ * Where a column's features begin follows from these.  Nothing that is read is taken on trust.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "date.h"
+#include "table.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* ---- An encoder to a model file -------------------------------------------------------------- */
+
+/* The arrays of an encoder, one entry a column, and all categories; all from malloc. */
+struct columns {
+    char **names, **category;
+    int64_t *categories;
+    int32_t *missing, *other, *dates;
+    double (*scale)[3];
+};
+
+static bool allocate_columns(struct columns *a, size_t columns, size_t categories)
+{
+    a->names = malloc((columns + 1) * sizeof *a->names);
+    a->category = malloc((categories + 1) * sizeof *a->category);
+    a->categories = malloc((columns + 1) * sizeof *a->categories);
+    a->missing = malloc((columns + 1) * sizeof *a->missing);
+    a->other = malloc((columns + 1) * sizeof *a->other);
+    a->dates = malloc((columns + 1) * sizeof *a->dates);
+    a->scale = malloc((columns + 1) * sizeof *a->scale);
+    return a->names && a->category && a->categories && a->missing && a->other && a->dates &&
+           a->scale;
+}
+
+static int64_t fill_columns(const struct gram_encoder *e, struct columns *a)
+{
+    int64_t total = 0;
+
+    for (int64_t i = 0; i < e->columns; i++) {
+        const struct gram_encoded_column *c = &e->column[i];
+        a->names[i] = c->name;
+        a->categories[i] = c->category ? c->categories : -1;
+        a->missing[i] = c->missing;
+        a->other[i] = c->other;
+        a->dates[i] = c->dates;
+        a->scale[i][0] = c->shift, a->scale[i][1] = c->scale, a->scale[i][2] = c->fill;
+        for (int64_t j = 0; c->category && j < c->categories; j++)
+            a->category[total++] = c->category[j];
+    }
+    return total;
+}
+
+bool gram_encoder_has_dates(const struct gram_encoder *encoder)
+{
+    for (int64_t i = 0; i < encoder->columns; i++)
+        if (encoder->column[i].dates)
+            return true;
+    return false;
+}
+
+void gram_model_put_encoder(struct gram_model_writer *w, const struct gram_encoder *encoder)
+{
+    int64_t n = encoder->columns, total = 0;
+    struct columns a = {0};
+    int32_t squash = encoder->squash;
+
+    for (int64_t i = 0; i < n; i++)
+        total += encoder->column[i].categories;
+    if (allocate_columns(&a, (size_t)n, (size_t)total)) {
+        total = fill_columns(encoder, &a);
+        gram_model_put_copy(w, "encoder.squash", GRAM_I32, 1, &squash);
+        gram_model_put_strings(w, "encoder.names", n, a.names);
+        gram_model_put_copy(w, "encoder.categories", GRAM_I64, n, a.categories);
+        gram_model_put_copy(w, "encoder.missing", GRAM_I32, n, a.missing);
+        gram_model_put_copy(w, "encoder.other", GRAM_I32, n, a.other);
+        gram_model_put_copy(w, "encoder.scale", GRAM_F64, 3 * n, a.scale);
+        gram_model_put_strings(w, "encoder.category", total, a.category);
+        if (gram_encoder_has_dates(encoder))
+            gram_model_put_copy(w, "encoder.dates", GRAM_I32, n, a.dates);
+    } else
+        gram_model_put_failed(w);
+    free(a.names);
+    free(a.category);
+    free(a.categories);
+    free(a.missing);
+    free(a.other);
+    free(a.dates);
+    free(a.scale);
+}
+
+/* ---- An encoder from a model file ------------------------------------------------------------ */
+
+/* The arrays as the file holds them. */
+struct stored {
+    char **names, **category; /* free() each */
+    const void *squash, *categories, *missing, *other, *scale;
+    const void *dates; /* NULL: there are none */
+    int64_t columns, total;
+};
+
+static gram_status find_stored(gram_context *g, const struct gram_model_file *file,
+                               struct stored *s)
+{
+    TRY(gram_model_need_strings(g, file, "encoder.names", -1, &s->columns, &s->names));
+    TRY(gram_model_need_strings(g, file, "encoder.category", -1, &s->total, &s->category));
+    TRY(gram_model_need_vector(g, file, "encoder.squash", GRAM_I32, 1, &s->squash, NULL));
+    TRY(gram_model_need_vector(g, file, "encoder.categories", GRAM_I64, s->columns, &s->categories,
+                               NULL));
+    TRY(gram_model_need_vector(g, file, "encoder.missing", GRAM_I32, s->columns, &s->missing,
+                               NULL));
+    TRY(gram_model_need_vector(g, file, "encoder.other", GRAM_I32, s->columns, &s->other, NULL));
+    if (gram_model_find(file, "encoder.dates"))
+        TRY(gram_model_need_vector(g, file, "encoder.dates", GRAM_I32, s->columns, &s->dates,
+                                   NULL));
+    return gram_model_need_vector(g, file, "encoder.scale", GRAM_F64, 3 * s->columns, &s->scale,
+                                  NULL);
+}
+
+/* What no encoder that was fitted can be. */
+static const char *flaw(const struct gram_encoded_column *c, int64_t categories, int64_t left,
+                        const int32_t missing_other[2])
+{
+    const int32_t missing = missing_other[0], other = missing_other[1];
+
+    if (!*c->name)
+        return "has no name";
+    if (categories < -1 || categories > left)
+        return "has the wrong number of categories";
+    if (missing != 0 && missing != 1)
+        return "does not say whether it has missing values";
+    if (other != 0 && (other != 1 || categories < 1))
+        return "does not say whether it has other categories";
+    if (c->dates != 0 && (!(c->dates & GRAM_DATES) || c->dates < 0 || categories >= 0 || other ||
+                          c->dates >> GRAM_DATES_ORDER_SHIFT >= GRAM_DATE_ORDERS))
+        return "does not say what its dates are";
+    if (categories >= 0 && categories + missing + other < 2 && missing)
+        return "has only missing values";
+    if (!isfinite(c->shift) || !isfinite(c->scale) || !isfinite(c->fill) || c->scale < 0)
+        return "has a scale that is negative or not finite";
+    return NULL;
+}
+
+const char *gram_model_encoder_wrong(const struct gram_encoder *encoder, const char **column)
+{
+    for (int64_t i = 0; i < encoder->columns; i++) {
+        const struct gram_encoded_column *c = &encoder->column[i];
+        const int64_t categories = c->category ? c->categories : -1;
+        const char *what = flaw(c, categories, categories, (int32_t[]){c->missing, c->other});
+        *column = c->name;
+        if (what)
+            return what;
+    }
+    return NULL;
+}
+
+/* Moves the next categories of s to c; sorted and different, as the binary search needs them. */
+static gram_status take_categories(gram_context *g, const struct gram_model_file *file,
+                                   char *const *from, int64_t count, struct gram_encoded_column *c)
+{
+    c->category = calloc((size_t)count + 1, sizeof *c->category);
+    for (; c->category && c->categories < count; c->categories++) {
+        int64_t i = c->categories;
+        if (i > 0 && strcmp(from[i - 1], from[i]) >= 0)
+            return gram_model_bad(g, file, "the categories of column \"%s\" are not in order",
+                                  c->name);
+        c->category[i] = strdup(from[i]);
+        if (!c->category[i])
+            break;
+    }
+    if (!c->category || c->categories < count)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the categories of column \"%s\"",
+                         c->name);
+    return GRAM_OK;
+}
+
+static gram_status take_column(gram_context *g, const struct gram_model_file *file,
+                               const struct stored *s, int64_t i, int64_t *taken,
+                               struct gram_encoder *e)
+{
+    struct gram_encoded_column *c = &e->column[i];
+    int64_t categories = ((const int64_t *)s->categories)[i];
+    int32_t missing = ((const int32_t *)s->missing)[i], other = ((const int32_t *)s->other)[i];
+    const double *scale = (const double *)s->scale + 3 * i;
+    const char *what;
+
+    c->name = strdup(s->names[i]);
+    e->columns++;
+    if (!c->name)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the name of column %lld",
+                         (long long)i);
+    c->shift = scale[0], c->scale = scale[1], c->fill = scale[2];
+    c->dates = s->dates ? ((const int32_t *)s->dates)[i] : 0;
+    what = flaw(c, categories, s->total - *taken, (int32_t[]){missing, other});
+    if (what)
+        return gram_model_bad(g, file, "column \"%s\" %s", c->name, what);
+    c->missing = missing, c->other = other;
+    c->first = e->width;
+    if (categories >= 0) {
+        TRY(take_categories(g, file, s->category + *taken, categories, c));
+        *taken += categories;
+    }
+    c->width = gram_encoded_width(c);
+    e->width += c->width;
+    return GRAM_OK;
+}
+
+static gram_status take_all(gram_context *g, const struct gram_model_file *file,
+                            const struct stored *s, struct gram_encoder *e)
+{
+    int32_t squash = *(const int32_t *)s->squash;
+    int64_t taken = 0;
+
+    if (s->columns == 0)
+        return gram_model_bad(g, file, "its encoder has no columns");
+    if (squash != 0 && squash != 1)
+        return gram_model_bad(g, file, "encoder.squash is %d, expected 0 or 1", (int)squash);
+    e->squash = squash;
+    e->column = calloc((size_t)s->columns, sizeof *e->column);
+    if (!e->column)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate an encoder of %lld columns",
+                         (long long)s->columns);
+    for (int64_t i = 0; i < s->columns; i++)
+        TRY(take_column(g, file, s, i, &taken, e));
+    if (taken != s->total)
+        return gram_model_bad(g, file, "%lld categories belong to no column",
+                              (long long)(s->total - taken));
+    qsort(s->names, (size_t)s->columns, sizeof *s->names, by_name);
+    for (int64_t i = 1; i < s->columns; i++)
+        if (strcmp(s->names[i - 1], s->names[i]) == 0)
+            return gram_model_bad(g, file, "two columns are called \"%s\"", s->names[i]);
+    return GRAM_OK;
+}
+
+gram_status gram_model_need_encoder(gram_context *g, const struct gram_model_file *file,
+                                    struct gram_encoder **out)
+{
+    struct stored s = {0};
+    struct gram_encoder *e = calloc(1, sizeof *e);
+    gram_status status;
+
+    *out = NULL;
+    if (!e)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate an encoder");
+    status = find_stored(g, file, &s);
+    if (status == GRAM_OK)
+        status = take_all(g, file, &s, e);
+    free(s.names);
+    free(s.category);
+    if (status == GRAM_OK)
+        *out = e;
+    else
+        gram_encoder_destroy(e);
+    return status;
+}
