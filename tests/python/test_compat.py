@@ -87,6 +87,9 @@ def test_chi2_of_sklearn(metric, dtype):
         ours.pairwise_kernels(X, metric=metric)
     with pytest.raises(ValueError, match="Y contains negative values"):
         ours.pairwise_kernels(x, -y, metric=metric)
+    if metric == "chi2":  # scikit-learn's own error, and not the kernel without exp
+        with pytest.raises((TypeError, ValueError)):
+            ours.pairwise_kernels(x, metric=metric, gamma=None)
 
 
 def test_arguments_of_sklearns_metrics():

@@ -289,7 +289,6 @@ def test_class_weights_are_weights_of_rows():
     rows = np.linspace(0.5, 1.7, 80)
     for given in (None, rows):
         total = np.bincount(y, given)
-        total = np.bincount(y, given)
         for of_class, weights in (
             ({"yes": 3.5}, np.where(y == 1, 3.5, 1.0)),
             ({"yes": 0.25, "no": 0.5}, np.where(y == 1, 0.25, 0.5)),

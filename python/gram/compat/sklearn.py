@@ -179,6 +179,8 @@ def pairwise_kernels(X, Y=None, metric="linear", *, filter_params=False, n_jobs=
     if filter_params and isinstance(metric, str) and metric in _KERNELS:
         kwds = {name: value for name, value in kwds.items() if name in takes}
     ours = isinstance(metric, str) and metric in _KERNELS and _dense(X, Y)
+    if metric == "chi2" and kwds.get("gamma", 1.0) is None:
+        ours = False  # scikit-learn says what it expects
     if not ours or set(kwds) - takes:
         return _sklearn.pairwise.pairwise_kernels(
             X, Y, metric, filter_params=filter_params, n_jobs=n_jobs, **kwds
