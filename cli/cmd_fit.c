@@ -113,7 +113,8 @@ static enum exit_status look(struct fit *f, struct failure *why)
     return remarks_print(&f->result.remarks, "fit", f->data, f->s->strict, why);
 }
 
-static enum exit_status read_data(struct fit *f, struct failure *why)
+/* The table, and which of its columns are the target and the weights. */
+static enum exit_status read_table(struct fit *f, struct failure *why)
 {
     const struct fit_settings *s = f->s;
     const struct csv_options options = {
@@ -136,6 +137,26 @@ static enum exit_status read_data(struct fit *f, struct failure *why)
     TRY(check_values(f, why));
     if (f->table.rows == 0)
         return fail(why, CLI_BAD_DATA, "%s has no rows below the header", text_name(f->data));
+    return CLI_OK;
+}
+
+enum exit_status fit_read(const struct fit_settings *s, const char *path, struct table *table,
+                          int64_t *target, int64_t *weights, struct failure *why)
+{
+    struct fit f = {.s = s, .data = path};
+    enum exit_status status = read_table(&f, why);
+
+    *table = f.table;
+    *target = f.target;
+    *weights = f.weights;
+    return status;
+}
+
+static enum exit_status read_data(struct fit *f, struct failure *why)
+{
+    const struct fit_settings *s = f->s;
+
+    TRY(read_table(f, why));
     f->held_out = (int64_t)floor(s->holdout * (double)f->table.rows + 0.5);
     if (s->holdout > 0 && (f->held_out == 0 || f->held_out == f->table.rows))
         return fail(why, CLI_BAD_DATA,

@@ -25,6 +25,16 @@ extern const struct option_group fit_groups[];
 enum exit_status fit_options(const struct fit_settings *s, gram_machine_options *options,
                              struct failure *why);
 
+/* Groups of these options, for other commands that fit. */
+extern const struct option_row fit_column_options[], fit_hyper_options[], fit_limit_options[];
+
+/*
+ * Reads a table as `gram fit` does, and finds the target and the weights (-1: none) in it.  Call
+ * table_free in any case.
+ */
+enum exit_status fit_read(const struct fit_settings *s, const char *path, struct table *table,
+                          int64_t *target, int64_t *weights, struct failure *why);
+
 /* Seconds of the stages of the command. */
 struct fit_seconds {
     double read, fit, score, save, total;

@@ -43,7 +43,7 @@ static const struct option_row main_rows[] = {
     OPTION_END,
 };
 
-static const struct option_row column_rows[] = {
+const struct option_row fit_column_options[] = {
     COLUMN_NAMES("categorical", 0, "COLUMNS", AT(categorical),
                  "the columns of numbers that are categories, separated by commas"),
     COLUMN_NAMES("ignore", 0, "COLUMNS", AT(ignore),
@@ -56,7 +56,7 @@ static const struct option_row column_rows[] = {
     OPTION_END,
 };
 
-static const struct option_row hyper_rows[] = {
+const struct option_row fit_hyper_options[] = {
     CHOICE("kernel", 'k', "NAME", AT(kernel), "auto", kernel_names,
            "laplace: p = 2; l1-laplace: p = q = 1; lpq-laplace: as --p and --exponent say; "
            "product-laplace: p = q; gaussian: p = q = 2"),
@@ -82,7 +82,7 @@ static const struct option_row hyper_rows[] = {
     OPTION_END,
 };
 
-static const struct option_row limit_rows[] = {
+const struct option_row fit_limit_options[] = {
     NUMBER("validation", 0, "FRACTION", AT(validation), NULL, 0.001, 0.9,
            "the share of the training rows that is used for choices and for early stopping"),
     INTEGER("leaf-rows", 0, "N", AT(leaf_rows), NULL, 2, 0x1p53,
@@ -112,9 +112,9 @@ static const struct option_row report_rows[] = {
 
 const struct option_group fit_groups[] = {
     GROUP("Training", main_rows, 0),
-    GROUP("Columns", column_rows, 0),
-    GROUP("Hyperparameters", hyper_rows, 0),
-    GROUP("Limits", limit_rows, 0),
+    GROUP("Columns", fit_column_options, 0),
+    GROUP("Hyperparameters", fit_hyper_options, 0),
+    GROUP("Limits", fit_limit_options, 0),
     GROUP("Report", report_rows, 0),
     GROUP("Input", input_options, AT(input)),
     GROUP("Device", device_options, AT(common)),

@@ -55,3 +55,15 @@ enum exit_status holdout_shuffle(struct table *t, int64_t count, uint64_t seed, 
     free(with);
     return CLI_OK;
 }
+
+void holdout_order(int64_t *order, int64_t count, uint64_t seed)
+{
+    for (int64_t i = 0; i < count; i++)
+        order[i] = i;
+    for (int64_t i = 0; i + 1 < count; i++) {
+        const int64_t with = i + (int64_t)random_below(&seed, (uint64_t)(count - i));
+        const int64_t kept = order[i];
+        order[i] = order[with];
+        order[with] = kept;
+    }
+}

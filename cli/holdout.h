@@ -13,4 +13,7 @@
  */
 enum exit_status holdout_shuffle(struct table *t, int64_t count, uint64_t seed,
                                  struct failure *why);
+
+/* 0 to count - 1 in a uniformly random order; the same seed gives the same order. */
+void holdout_order(int64_t *order, int64_t count, uint64_t seed);
 #endif

@@ -43,7 +43,7 @@ static double area(struct ranked *sorted, int64_t count)
     return positives > 0 && negatives > 0 ? wins / (positives * negatives) : NAN;
 }
 
-static int64_t most_probable(const double *p, int64_t classes)
+int64_t class_most_probable(const double *p, int64_t classes)
 {
     int64_t best = 0;
 
@@ -67,7 +67,7 @@ static int bin_of(double p)
 /* Everything but the areas, as sums over rows. */
 static void count_row(struct class_measures *m, struct bin *bins, int64_t truth, const double *p)
 {
-    const int64_t chosen = most_probable(p, m->classes);
+    const int64_t chosen = class_most_probable(p, m->classes);
     struct bin *bin = &bins[bin_of(p[chosen])];
 
     m->rows++;

@@ -20,6 +20,9 @@ enum {
     CALIBRATION_BINS = 15
 };
 
+/* The index of the largest of `classes` probabilities; of equal ones, the first. */
+int64_t class_most_probable(const double *p, int64_t classes);
+
 /* Of one class against all others; NaN where the denominator is 0. */
 struct class_measure {
     int64_t rows, predicted, right;

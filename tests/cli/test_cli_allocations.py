@@ -35,6 +35,7 @@ COMMANDS = {
     ),
     "predict": (["predict", "colour.gram", "d.csv", "--proba", "-o", "o.json"], ["o.json"]),
     "score": (["score", "m.gram", "d.csv"], []),
+    "cv": (["cv", "d.csv", *"-y colour -i 0 -k 2 -o o.csv".split()], ["o.csv"]),
     "importance": (["importance", "m.gram", "-o", "o.csv", "--chart", "o.svg"], ["o.csv", "o.svg"]),
     "cdist": (["cdist", "d.npy", "x.csv", "-p", "1.3", "-o", "o.npy"], ["o.npy"]),
     "nearest": (["nearest", "d.npy", "x.csv", "-k", "2", "-o", "o.npy"], ["o.npy"]),

@@ -16,6 +16,7 @@ from gram_cli import USAGE, gram, gram_run, refusal
 # command: the inputs that it is given, and what else it needs
 COMMANDS = {
     "fit": (["d.csv"], ["-y", "y", "-i", "0"]),
+    "cv": (["d.csv"], ["-y", "y", "-i", "0", "-k", "2"]),
     "predict": (["m.gram", "d.csv"], []),
     "importance": (["m.gram"], []),
     "cdist": (["a.csv", "b.csv"], []),
