@@ -32,28 +32,17 @@ struct fit {
     struct progress progress;
 };
 
-/* Whether a name is in a list that is separated by commas. */
-static int listed(const char *list, const char *name)
-{
-    size_t size = strlen(name);
-
-    for (; list; list = list[strcspn(list, ",")] ? list + strcspn(list, ",") + 1 : NULL)
-        if (strcspn(list, ",") == size && memcmp(list, name, size) == 0)
-            return 1;
-    return 0;
-}
-
 static enum column_kind column_kind(const void *user, const char *name)
 {
     const struct fit_settings *s = user;
 
     if (s->weights && strcmp(name, s->weights) == 0)
         return COLUMN_NUMBER;
-    if (listed(s->ignore, name))
+    if (name_listed(s->ignore, name))
         return COLUMN_IGNORED;
     if (strcmp(name, s->target) == 0 && s->task == GRAM_REGRESSION)
         return COLUMN_NUMBER;
-    return listed(s->categorical, name) ? COLUMN_TEXT : COLUMN_ANY;
+    return name_listed(s->categorical, name) ? COLUMN_TEXT : COLUMN_ANY;
 }
 
 /* A name in a list must be that of a column; anything else is a mistake of the user. */

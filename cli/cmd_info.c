@@ -1,10 +1,11 @@
 /*
- * cmd_info.c - `gram info`: what this machine and this build offer
+ * cmd_info.c - `gram info`: what this machine and this build offer, or what a model is
  *
  * SPDX-License-Identifier: MIT
  */
 #include "command.h"
 #include "json.h"
+#include "model_info.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,8 +145,8 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     gram_status done;
     enum exit_status status = CLI_OK;
 
-    (void)count;
-    (void)operands;
+    if (count > 0)
+        return model_info(operands[0], &s->common, s->json, why);
     TRY(open_context(&s->common, &g, why));
     done = gram_context_info(g, &info);
     if (done != GRAM_OK)
@@ -165,12 +166,19 @@ static enum exit_status run(const void *settings, int count, char **operands, st
 
 const struct command cmd_info = {
     .name = "info",
-    .operands = "",
-    .summary = "show what this machine and this build offer",
+    .operands = "[MODEL]",
+    .summary = "show what this machine and this build offer, or what a model is",
     .details =
         "Prints the instruction sets of this processor and the one that is used, the BLAS library "
-        "and whether it is known to be slow, the number of threads, the memory and the devices.",
-    .examples = "  gram info --json",
+        "and whether it is known to be slow, the number of threads, the memory and the devices.\n\n"
+        "Of a MODEL file it prints what it predicts from how many rows, its classes, its columns "
+        "with their kinds and their importance, and its hyperparameters. A number may be missing "
+        "in the rows to predict, and so may a category.",
+    .examples =
+        "  gram info --json\n"
+        "  gram info model.gram",
+    .most = 1,
+    .reads = 1,
     .settings_bytes = sizeof(struct settings),
     .groups = groups,
     .run = run,

@@ -11,17 +11,22 @@
 #include "npy.h"
 #include "number.h"
 #include <stdlib.h>
+#include <string.h>
 
 struct settings {
     struct common_settings common;
     struct input_settings input;
     struct output_settings output;
     int proba;
+    const char *keep;
 };
 
 static const struct option_row rows[] = {
     FLAG("proba", 0, offsetof(struct settings, proba),
          "add the probability of every class, in columns called proba_CLASS"),
+    COLUMN_NAMES("keep", 0, "COLUMNS", offsetof(struct settings, keep),
+                 "copy these columns of DATA, separated by commas, before the prediction; all: "
+                 "every column"),
     OPTION_END,
 };
 
@@ -40,6 +45,9 @@ struct predictions {
     int64_t rows, classes; /* 0 classes: regression */
     struct matrix value;   /* of every row: the number, or the index of the class */
     struct matrix proba;   /* rows by classes, if wanted */
+    const struct table *table;
+    int64_t *kept, kept_count; /* columns of the table */
+    int with_proba;
 };
 
 /* Makes one library call that Ctrl-C can stop. */
@@ -95,10 +103,44 @@ static double proba_at(const struct predictions *p, int64_t row, int64_t class)
     return ((const double *)p->proba.memory)[row * p->classes + class];
 }
 
+/* The value in the i-th column that is kept, "" if it is missing. */
+static const char *kept_at(const struct predictions *p, int64_t row, int64_t i,
+                           char number[NUMBER_TEXT])
+{
+    const struct column *c = &p->table->columns[p->kept[i]];
+
+    if (c->texts)
+        return c->texts[row] ? c->texts[row] : "";
+    if (c->numbers[row] != c->numbers[row])
+        return "";
+    number_format(number, c->numbers[row]);
+    return number;
+}
+
+static void write_kept(struct json *j, const struct predictions *p)
+{
+    json_object(j, "keep");
+    for (int64_t i = 0; i < p->kept_count; i++) {
+        const struct column *c = &p->table->columns[p->kept[i]];
+        json_flat_array(j, c->name);
+        for (int64_t row = 0; row < p->rows; row++)
+            if (c->numbers)
+                json_number(j, NULL, c->numbers[row]);
+            else
+                json_string(j, NULL, c->texts[row]);
+        json_end(j);
+    }
+    json_end(j);
+}
+
 static void write_text(struct output *out, const struct predictions *p, char delimiter)
 {
     char number[NUMBER_TEXT];
 
+    for (int64_t i = 0; i < p->kept_count; i++) {
+        csv_write_field(out, p->table->columns[p->kept[i]].name, delimiter);
+        output_write(out, &delimiter, 1);
+    }
     output_text(out, "prediction");
     for (int64_t k = 0; p->proba.memory && k < p->classes; k++) {
         char name[600];
@@ -108,6 +150,10 @@ static void write_text(struct output *out, const struct predictions *p, char del
     }
     output_text(out, "\n");
     for (int64_t row = 0; row < p->rows; row++) {
+        for (int64_t i = 0; i < p->kept_count; i++) {
+            csv_write_field(out, kept_at(p, row, i, number), delimiter);
+            output_write(out, &delimiter, 1);
+        }
         if (p->classes > 0) {
             csv_write_field(out, class_at(p, row), delimiter);
         } else {
@@ -129,6 +175,8 @@ static void write_json(struct output *out, const struct predictions *p)
     double number;
 
     json_object(&j, NULL);
+    if (p->kept_count > 0)
+        write_kept(&j, p);
     json_flat_array(&j, "prediction");
     for (int64_t row = 0; row < p->rows; row++) {
         if (p->classes == 0)
@@ -175,6 +223,8 @@ static enum exit_status save(struct predictions *p, const struct output_settings
     enum format format = output_format_of(settings);
     struct output out;
 
+    if (format == FORMAT_NPY && p->kept_count > 0)
+        return fail(why, CLI_USAGE, "--keep: .npy cannot hold the columns; write CSV or JSON");
     if (format == FORMAT_NPY && p->proba.memory)
         return matrix_save(&p->proba, settings, why);
     if (format == FORMAT_NPY) {
@@ -187,6 +237,53 @@ static enum exit_status save(struct predictions *p, const struct output_settings
     else
         write_text(&out, p, format == FORMAT_TSV ? '\t' : ',');
     return output_close(&out, why);
+}
+
+/* Adds a column that is kept; its name must not be that of a column of the predictions. */
+static enum exit_status keep(struct predictions *p, int64_t column, const char *path,
+                             struct failure *why)
+{
+    const char *name = p->table->columns[column].name;
+    int taken = strcmp(name, "prediction") == 0;
+
+    for (int64_t k = 0; p->with_proba && k < p->classes && !taken; k++)
+        taken = strncmp(name, "proba_", 6) == 0 &&
+                strcmp(name + 6, gram_machine_class_name(p->machine, k)) == 0;
+    if (taken)
+        return fail(why, CLI_BAD_DATA,
+                    "%s: --keep: the column \"%.200s\" has the name of a column of the output",
+                    text_name(path), name);
+    for (int64_t i = 0; i < p->kept_count; i++)
+        if (p->kept[i] == column)
+            return fail(why, CLI_USAGE, "--keep names \"%.200s\" twice", name);
+    p->kept[p->kept_count++] = column;
+    return CLI_OK;
+}
+
+/* Finds the columns of --keep: in the order of the list, or of the table. */
+static enum exit_status find_kept(struct predictions *p, const char *list, const char *path,
+                                  struct failure *why)
+{
+    if (!list)
+        return CLI_OK;
+    p->kept = malloc((size_t)(p->table->width + 1) * sizeof *p->kept);
+    if (!p->kept)
+        return fail_memory(why, "the columns that are kept");
+    if (strcmp(list, "all") == 0) {
+        for (int64_t c = 0; c < p->table->width; c++)
+            TRY(keep(p, c, path, why));
+        return CLI_OK;
+    }
+    while (list) {
+        const size_t size = strcspn(list, ",");
+        char name[256];
+        int64_t column;
+        snprintf(name, sizeof name, "%.*s", (int)size, list);
+        TRY(table_require(p->table, path, name, " (in --keep)", &column, why));
+        TRY(keep(p, column, path, why));
+        list = list[size] ? list + size + 1 : NULL;
+    }
+    return CLI_OK;
 }
 
 static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
@@ -205,13 +302,18 @@ static enum exit_status run(const void *settings, int count, char **operands, st
         status =
             fail(why, CLI_USAGE, "--proba: %s is a regression, which has no classes", operands[0]);
     else
-        status = model_read_table(&model, operands[1], &s->input, 0, &table, &none, why);
+        status = model_read_table(&model, operands[1], &s->input, 0, s->keep, &table, &none, why);
     if (status == CLI_OK) {
         p.rows = table.rows;
-        status = predict(&model, &table, s->proba, &p, why);
+        p.table = &table;
+        p.with_proba = s->proba;
+        status = find_kept(&p, s->keep, operands[1], why);
     }
     if (status == CLI_OK)
+        status = predict(&model, &table, s->proba, &p, why);
+    if (status == CLI_OK)
         status = save(&p, &s->output, why);
+    free(p.kept);
     matrix_free(&p.value);
     matrix_free(&p.proba);
     table_free(&table);
@@ -227,10 +329,14 @@ const struct command cmd_predict = {
         "Writes one line per row of DATA, in the same order, in a column called prediction: the "
         "predicted number or class. The columns on which the model was trained are found by their "
         "names, and other columns are ignored. Missing values and new categories are allowed.\n\n"
+        "--keep copies columns of DATA, such as an id, so that predictions need not be joined to "
+        "their rows again. Texts are copied as they are; numbers that the model uses are written "
+        "in their shortest form, and missing values are empty.\n\n"
         "A .npy output holds the numbers or, with --proba, one row of probabilities per row of "
         "DATA.",
     .examples =
         "  gram predict model.gram new.csv -o predictions.csv\n"
+        "  gram predict model.gram new.csv --keep id,name -o predictions.csv\n"
         "  gram predict model.gram new.csv --proba --json | head",
     .least = 2,
     .most = 2,

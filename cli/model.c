@@ -62,6 +62,16 @@ enum exit_status table_require(const struct table *t, const char *path, const ch
                                "--delimiter says");
 }
 
+int name_listed(const char *list, const char *name)
+{
+    size_t size = strlen(name);
+
+    for (; list; list = list[strcspn(list, ",")] ? list + strcspn(list, ",") + 1 : NULL)
+        if (strcspn(list, ",") == size && memcmp(list, name, size) == 0)
+            return 1;
+    return 0;
+}
+
 /* ---- Models ------------------------------------------------------------------------------- */
 
 static int compare_features(const void *a, const void *b)
@@ -125,6 +135,7 @@ void model_free(struct model *m)
 struct wanted {
     const struct model *model;
     const char *target; /* NULL: not wanted */
+    const char *keep;   /* names of columns to copy, "all", or NULL */
 };
 
 static enum column_kind model_kind(const void *user, const char *name)
@@ -140,15 +151,17 @@ static enum column_kind model_kind(const void *user, const char *name)
     found =
         bsearch(&key, w->model->features, (size_t)w->model->count, sizeof key, compare_features);
     if (!found)
-        return COLUMN_IGNORED;
+        return w->keep && (strcmp(w->keep, "all") == 0 || name_listed(w->keep, name))
+                   ? COLUMN_TEXT
+                   : COLUMN_IGNORED;
     return found->categories || found->dates ? COLUMN_TEXT : COLUMN_NUMBER;
 }
 
 enum exit_status model_read_table(const struct model *m, const char *path,
-                                  const struct input_settings *input, int target, struct table *out,
-                                  int64_t *target_index, struct failure *why)
+                                  const struct input_settings *input, int target, const char *keep,
+                                  struct table *out, int64_t *target_index, struct failure *why)
 {
-    const struct wanted wanted = {m, target ? gram_machine_target(m->machine) : NULL};
+    const struct wanted wanted = {m, target ? gram_machine_target(m->machine) : NULL, keep};
     const struct csv_options options = {
         .delimiter = input->delimiter,
         .comma = input->decimal == DECIMAL_COMMA,

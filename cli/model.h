@@ -44,11 +44,15 @@ void model_free(struct model *m);
 
 /*
  * Reads the columns that the model needs, with the kinds that it needs.  With `target` it also
- * reads the target; otherwise *target_index is -1.
+ * reads the target; otherwise *target_index is -1.  Columns that are in the list `keep` (NULL:
+ * none; "all": every one) and that the model does not need are read as text.
  */
 enum exit_status model_read_table(const struct model *m, const char *path,
-                                  const struct input_settings *input, int target, struct table *out,
-                                  int64_t *target_index, struct failure *why);
+                                  const struct input_settings *input, int target, const char *keep,
+                                  struct table *out, int64_t *target_index, struct failure *why);
+
+/* Whether a name is in a list that is separated by commas, which may be NULL. */
+int name_listed(const char *list, const char *name);
 
 /* The features from the most important to the least; free(*out) when done. */
 enum exit_status model_importance(gram_context *g, const gram_machine *machine,

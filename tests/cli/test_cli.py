@@ -175,7 +175,7 @@ WRONG = [
     (["help", "fti"], 'unknown command "fti"; did you mean gram fit? (see gram --help)'),
     (["fit"], "expected DATA, got 0 operands (see gram fit --help)"),
     (["predict", "m"], "expected MODEL DATA, got 1 operand"),
-    (["info", "x"], "expected no operands, got 1 operand"),
+    (["info", "x", "y"], "expected [MODEL], got 2 operands"),
     (["cdist", "a", "b", "c"], "expected X [Y], got 3 operands"),
     (["cdist", "-", "-"], "standard input (-) can be read only once"),
     (["cdist", "x", "--nope"], "unknown option --nope (see gram cdist --help)"),

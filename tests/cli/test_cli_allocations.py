@@ -53,6 +53,8 @@ COMMANDS = {
     "power": (["power", "spd.npy", "-o", "o.npy"], ["o.npy"]),
     "kron": (["kron", "b.csv", "b.csv", "--written-out", "-o", "o.npy"], ["o.npy"]),
     "info": (["info", "--json"], []),
+    "info of a model": (["info", "m.gram"], []),
+    "predict, keep": (["predict", "m.gram", "d.csv", "--keep", "all", "-o", "o.csv"], ["o.csv"]),
     "cache": (["cache", "info"], []),
     "tune": (["tune", "eigh", "1", "2", "--device", "cpu", "--largest", "1"], []),
     "check": (["check", "cdist", "4", "3", "2", "p=1.3", "--isa", "base"], []),
