@@ -7,6 +7,7 @@
 #include "judge.h"
 #include "number.h"
 #include "progress.h"
+#include "remarks.h"
 #include "text.h"
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +15,18 @@
 struct settings {
     struct common_settings common;
     struct input_settings input;
-    int json;
+    int json, strict;
+};
+
+static const struct option_row strict_rows[] = {
+    FLAG("strict", 0, offsetof(struct settings, strict),
+         "end with an error if there is anything to remark on the table"),
+    OPTION_END,
 };
 
 static const struct option_group groups[] = {
     GROUP("Output", json_options, offsetof(struct settings, json)),
+    GROUP("", strict_rows, 0),
     GROUP("Input", input_options, offsetof(struct settings, input)),
     GROUP("Device", device_options, offsetof(struct settings, common)),
     GROUP("Other options", threads_options, offsetof(struct settings, common)),
@@ -38,48 +46,126 @@ static const char *label_at(const struct column *c, int64_t row, char number[NUM
     return number;
 }
 
-static int is_class(const gram_machine *machine, const char *label)
-{
-    const int64_t count = gram_machine_class_count(machine);
-    double a, b;
+/* The classes of a model, in which a label is found without a look at each. */
+struct classes {
+    int64_t count, numbers;
+    const char **name; /* sorted */
+    double *number;    /* of names that are numbers: sorted */
+};
 
-    for (int64_t k = 0; k < count; k++) {
-        const char *name = gram_machine_class_name(machine, k);
-        const char *end = number_parse(name, &a);
-        if (strcmp(name, label) == 0 ||
-            (end && !*end && (end = number_parse(label, &b)) && !*end && a == b))
-            return 1;
-    }
-    return 0;
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* If no label is a class of the model, the column or the model is the wrong one. */
-static enum exit_status check_labels(const struct model *m, const char *path, const struct table *t,
-                                     int64_t target, struct failure *why)
+static int by_number(const void *a, const void *b)
 {
-    const int64_t count = gram_machine_class_count(m->machine);
-    const struct column *c = &t->columns[target];
-    char number[NUMBER_TEXT], first[TEXT_QUOTED], names[300] = "";
-    int64_t labels = 0;
-    size_t used = 0;
+    const double x = *(const double *)a, y = *(const double *)b;
 
-    for (int64_t row = 0; count > 0 && row < t->rows; row++) {
-        const char *label = label_at(c, row, number);
-        if (label && is_class(m->machine, label))
-            return CLI_OK;
-        if (label && labels++ == 0)
-            text_quote(first, label, label + strlen(label));
+    return (x > y) - (x < y);
+}
+
+static int parse_all(const char *text, double *value)
+{
+    const char *end = number_parse(text, value);
+
+    return end && !*end;
+}
+
+static void classes_free(struct classes *c)
+{
+    free(c->name);
+    free(c->number);
+    *c = (struct classes){0};
+}
+
+static enum exit_status classes_of(const gram_machine *machine, struct classes *out,
+                                   struct failure *why)
+{
+    const int64_t count = gram_machine_class_count(machine);
+
+    *out = (struct classes){.count = count};
+    out->name = malloc(((size_t)count + 1) * sizeof *out->name);
+    out->number = malloc(((size_t)count + 1) * sizeof *out->number);
+    if (!out->name || !out->number) {
+        classes_free(out);
+        return fail_memory(why, "the classes of the model");
     }
-    if (labels == 0)
+    for (int64_t k = 0; k < count; k++) {
+        out->name[k] = gram_machine_class_name(machine, k);
+        out->numbers += parse_all(out->name[k], &out->number[out->numbers]);
+    }
+    qsort(out->name, (size_t)count, sizeof *out->name, by_name);
+    qsort(out->number, (size_t)out->numbers, sizeof *out->number, by_number);
+    return CLI_OK;
+}
+
+static int is_class(const struct classes *c, const char *label)
+{
+    double value;
+
+    if (bsearch(&label, c->name, (size_t)c->count, sizeof *c->name, by_name))
+        return 1;
+    return parse_all(label, &value) &&
+           bsearch(&value, c->number, (size_t)c->numbers, sizeof *c->number, by_number);
+}
+
+/* Labels of a table, and those that no class of the model has. */
+struct labels {
+    int64_t count, unknown, first; /* row of the first unknown */
+    char quoted[TEXT_QUOTED];      /* it as text */
+};
+
+static struct labels count_labels(const struct classes *classes, const struct column *c,
+                                  int64_t rows)
+{
+    struct labels labels = {0};
+    char number[NUMBER_TEXT];
+
+    for (int64_t row = 0; row < rows; row++) {
+        const char *label = label_at(c, row, number);
+        if (!label)
+            continue;
+        labels.count++;
+        if (is_class(classes, label) || labels.unknown++ > 0)
+            continue;
+        labels.first = row;
+        text_quote(labels.quoted, label, label + strlen(label));
+    }
+    return labels;
+}
+
+/* If no label is a class of the model, the column or the model is the wrong one; if some are not,
+ * that is worth a remark. */
+static enum exit_status check_labels(const struct model *m, const char *path, const struct table *t,
+                                     int64_t target, struct remarks *remarks, struct failure *why)
+{
+    char names[300] = "";
+    size_t used = 0;
+    struct classes classes;
+    struct labels labels;
+
+    if (gram_machine_class_count(m->machine) == 0)
         return CLI_OK;
-    for (int64_t k = 0; k < count && used < sizeof names - 1; k++)
+    TRY(classes_of(m->machine, &classes, why));
+    labels = count_labels(&classes, &t->columns[target], t->rows);
+    classes_free(&classes);
+    if (labels.unknown == 0)
+        return CLI_OK;
+    if (labels.unknown < labels.count)
+        return remarks_add(remarks, t, target, labels.first, "unknown-label", why,
+                           "%lld of %lld labels %s no class of the model (the first is %s): they "
+                           "count as wrong",
+                           (long long)labels.unknown, (long long)labels.count,
+                           labels.unknown == 1 ? "is" : "are", labels.quoted);
+    for (int64_t k = 0; k < gram_machine_class_count(m->machine) && used < sizeof names - 1; k++)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", k ? ", " : "",
                                  gram_machine_class_name(m->machine, k));
     return fail(why, CLI_BAD_DATA,
                 "%s: none of the %lld labels in column \"%.200s\" (the first is %s) is a class of "
                 "the model; the classes are %s%s",
-                text_name(path), (long long)labels, c->name, first, names,
-                used >= sizeof names ? " ..." : "");
+                text_name(path), (long long)labels.count, t->columns[target].name, labels.quoted,
+                names, used >= sizeof names ? " ..." : "");
 }
 
 static enum exit_status evaluate(const struct model *m, const struct table *t, int64_t target,
@@ -97,7 +183,8 @@ static enum exit_status evaluate(const struct model *m, const struct table *t, i
 }
 
 static enum exit_status print(const struct settings *s, const gram_machine *machine,
-                              const struct judgement *judged, double seconds, struct failure *why)
+                              const struct judgement *judged, const struct remarks *remarks,
+                              double seconds, struct failure *why)
 {
     struct output out;
 
@@ -107,6 +194,7 @@ static enum exit_status print(const struct settings *s, const gram_machine *mach
         json_object(&j, NULL);
         judgement_json(&j, machine, judged);
         json_number(&j, "seconds", seconds);
+        remarks_json(&j, remarks);
         json_end(&j);
     } else {
         judgement_text(&out, machine, judged);
@@ -121,19 +209,24 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     int64_t start = clock_ns(), target;
     struct model model;
     struct table table;
+    struct remarks remarks = {0};
     enum exit_status status;
 
     (void)count;
     TRY(model_load(operands[0], &s->common, &model, why));
     status = model_read_table(&model, operands[1], &s->input, 1, NULL, &table, &target, why);
     if (status == CLI_OK)
-        status = check_labels(&model, operands[1], &table, target, why);
+        status = check_labels(&model, operands[1], &table, target, &remarks, why);
+    if (status == CLI_OK)
+        status = remarks_print(&remarks, "score", operands[1], s->strict, why);
     if (status == CLI_OK)
         status = evaluate(&model, &table, target, &judged, why);
     table_free(&table);
     if (status == CLI_OK)
-        status = print(s, model.machine, &judged, (double)(clock_ns() - start) / 1e9, why);
+        status =
+            print(s, model.machine, &judged, &remarks, (double)(clock_ns() - start) / 1e9, why);
     judgement_free(&judged);
+    remarks_free(&remarks);
     model_free(&model);
     return status;
 }

@@ -242,6 +242,35 @@ def test_strict_trains_nothing(tmp_path):
     )
 
 
+def test_labels_that_the_model_does_not_know(tmp_path):
+    kinds = table(tmp_path / "t.csv", y=lambda i: "red green blue".split()[i * i % 7 % 3])
+    gram("fit", kinds, "-y", "y", "-o", tmp_path / "m", *FAST)
+    assert gram_json("score", tmp_path / "m", kinds)["remarks"] == []
+    rows = kinds.read_text().splitlines()
+    rows[5] = rows[5].rsplit(",", 1)[0] + ",pink"
+    rows[9] = rows[9].rsplit(",", 1)[0] + ",grey"
+    (tmp_path / "u.csv").write_text("\n".join(rows) + "\n")
+    done = gram_run("score", tmp_path / "m", "u.csv", "--json", cwd=tmp_path)
+    (remark,) = json.loads(done.stdout)["remarks"]
+    assert (remark["code"], remark["column"], remark["line"]) == ("unknown-label", "y", 6)
+    assert remark["text"].startswith(
+        '2 of 300 labels are no class of the model (the first is "pink")'
+    )
+    assert done.notes == [f'u.csv:6: column "y": {remark["text"]}']
+    done = gram_run("score", tmp_path / "m", "u.csv", "--strict", cwd=tmp_path, status=BAD_DATA)
+    assert done.stdout == "" and len(done.notes) == 1
+    assert done.stderr == "gram score: u.csv: 1 remark on the table, which --strict refuses\n"
+    # Classes that are numbers are the same number however they are written.
+    numbers = table(tmp_path / "n.csv", y=lambda i: i * i % 3)
+    gram("fit", numbers, "-y", "y", "-o", tmp_path / "n", *FAST, "--task", "classification")
+    rows = numbers.read_text().splitlines()
+    rows[1] = rows[1].rsplit(",", 1)[0] + ",1.0"
+    rows[2] = rows[2].rsplit(",", 1)[0] + ",5"
+    (tmp_path / "v.csv").write_text("\n".join(rows) + "\n")
+    (remark,) = gram_json("score", tmp_path / "n", tmp_path / "v.csv")["remarks"]
+    assert remark["line"] == 3 and remark["text"].startswith("1 of 300 labels is no class")
+
+
 def test_many_remarks_of_one_kind_are_counted(tmp_path):
     path = table(tmp_path / "t.csv", **{f"c{i}": lambda i: 7 for i in range(30)})
     done = gram_run("fit", path, "-y", "y", "-o", tmp_path / "m", *FAST)
