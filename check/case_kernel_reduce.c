@@ -25,6 +25,9 @@ struct row {
     bool integers, same, nan; /* nan: in row 1 of x */
     bool nan_y;               /* in the row of y before the last one */
     bool per_item;            /* the bandwidth is a tensor */
+    bool logs;                /* log-weights are given; the first one is -INFINITY */
+    int64_t logs_batch;
+    enum layout logs_layout;
     bool no_out, indices;
     double regularization;
     double offset; /* of the points from the origin */
@@ -124,6 +127,28 @@ static const struct row rows[] = {
      .dtype = GRAM_F32, .per_item = true, .why = "a batch, another L for every item"},
     {SOFTMAX, GAUSSIAN, .m = 9, .n = 7, .k = 3, .r = 2, .v_batch = 3, .dtype = GRAM_F64,
      .why = "a batch of v alone"},
+    {LSE, GAUSSIAN, .m = 30, .n = 90, .k = 5, .dtype = GRAM_F32, .logs = true,
+     .why = "log-weights"},
+    {LSE, DISTANCE, .scale = -20, .m = 3, .n = 5001, .k = 2, .dtype = GRAM_F32, .logs = true,
+     .why = "log-weights of parts"},
+    {LSE, DISTANCE, .scale = 0, .m = 5, .n = 40, .k = 2, .dtype = GRAM_F64, .logs = true,
+     .why = "log-weights alone"},
+    {LSE, GAUSSIAN, .m = 4, .n = 1, .k = 2, .dtype = GRAM_F64, .logs = true,
+     .why = "no weight but 0"},
+    {LSE, GAUSSIAN, .m = 4, .n = 0, .k = 2, .dtype = GRAM_F32, .logs = true,
+     .why = "no log-weights"},
+    {LSE, GAUSSIAN, .m = 4, .n = 70, .k = 2, .dtype = GRAM_F64, .logs = true, .nan = true,
+     .why = "NaN in one row"},
+    {SOFTMAX, LAPLACE, .m = 30, .n = 1030, .k = 5, .r = 3, .dtype = GRAM_F64, .logs = true,
+     .logs_layout = EVERY_SECOND, .why = "log-weights with a stride"},
+    {SOFTMAX, DISTANCE, .scale = -9, .m = 26, .n = 70, .k = 3, .r = 2, .dtype = GRAM_F32,
+     .logs = true, .logs_layout = REVERSED, .why = "log-weights backwards"},
+    {SOFTMAX, GAUSSIAN, .m = 9, .n = 7, .k = 3, .r = 2, .dtype = GRAM_F32, .logs = true,
+     .logs_batch = 3, .why = "a batch of log-weights alone"},
+    {LSE, GAUSSIAN, .m = 9, .n = 7, .k = 3, .x_batch = 2, .dtype = GRAM_F16, .logs = true,
+     .why = "log-weights of halves, shared by items"},
+    {LSE, LAPLACE, .m = 60, .k = 3, .dtype = GRAM_F32, .same = true, .logs = true,
+     .why = "log-weights, y is x"},
     {MIN, DISTANCE, .m = 2, .n = 3, .k = 1, .x_batch = 150, .y_batch = 150, .dtype = GRAM_F64,
      .indices = true, .why = "many tiny items"},
 };
@@ -145,6 +170,7 @@ enum argument {
     OUT,
     INDICES,
     BANDWIDTH,
+    LOGS,
     ARGUMENTS
 };
 
@@ -158,7 +184,7 @@ struct problem {
     struct reference_batch batch;
 };
 
-static const char *const names[] = {"x", "y", "v", "out", "indices", "bandwidth"};
+static const char *const names[] = {"x", "y", "v", "out", "indices", "bandwidth", "log_weights"};
 
 static void create(struct harness *h, struct problem *q, enum argument which, gram_dtype dtype,
                    enum layout layout, const int64_t shape[3], int dims)
@@ -210,14 +236,20 @@ static void setup(struct harness *h, const struct row *row, struct problem *q)
         create(h, q, Y, row->dtype, row->y_layout, (int64_t[]){row->y_batch, q->n, row->k}, 3);
     if (row->what == GRAM_REDUCE_SOFTMAX)
         create(h, q, V, real, row->v_layout, (int64_t[]){row->v_batch, q->n, row->r}, 3);
+    if (row->logs) {
+        create(h, q, LOGS, real, row->logs_layout, (int64_t[]){row->logs_batch, q->n, 0}, 2);
+        if (q->n > 0) /* of the first item */
+            test_set(&q->t[LOGS].t, (int64_t[]){0, 0}, -INFINITY);
+    }
     if (row->nan)
         test_set(&q->t[X].t, (int64_t[]){1, 0}, NAN);
     if (row->nan_y)
         test_set(&q->t[Y].t, (int64_t[]){q->n - 2, 0}, NAN);
-    q->batch = reference_join(3,
+    q->batch = reference_join(4,
                               (const gram_tensor *[]){&q->t[X].t, q->used[Y] ? &q->t[Y].t : NULL,
-                                                      q->used[V] ? &q->t[V].t : NULL},
-                              (const int[]){2, 2, 2});
+                                                      q->used[V] ? &q->t[V].t : NULL,
+                                                      q->used[LOGS] ? &q->t[LOGS].t : NULL},
+                              (const int[]){2, 2, 2, 1});
     create_outputs(h, q);
     for (int i = 0; i < ARGUMENTS; i++)
         if (q->used[i] && i != OUT && i != INDICES)
@@ -234,6 +266,7 @@ static gram_status call(struct harness *h, void *problem, gram_workspace *need)
     for (int i = 0; i < ARGUMENTS; i++)
         at[i] = q->used[i] ? &q->there[i].t : NULL;
     options.scale = q->row->scale;
+    options.log_weights = at[LOGS];
     if (q->row->per_item)
         kernel.bandwidth = gram_values(at[BANDWIDTH]);
     return need ? gram_kernel_reduce_workspace(h->g, at[X], at[Y], &kernel, q->row->what, at[V],
@@ -296,12 +329,30 @@ static void check_extreme(struct harness *h, const struct problem *q, const stru
           (long long)got, (long long)index);
 }
 
+/* The values become exponents; the largest rounding of a log-weight's addition. */
+static double find_exponents(const struct problem *q, const struct answer *a, double eps)
+{
+    double most = 0;
+
+    for (int64_t j = 0; j < q->n; j++) {
+        const double logarithm =
+            q->used[LOGS] ? reference_element(&q->t[LOGS].t, &q->batch, a->item, 1, (int64_t[]){j})
+                          : 0;
+        const double value = q->row->scale * a->values[j], size = fabs(value) + fabs(logarithm);
+        if (q->used[LOGS] && isfinite(size))
+            most = fmax(most, 2 * eps * size);
+        a->values[j] = value + logarithm;
+    }
+    return most;
+}
+
 static void check_soft(struct harness *h, const struct problem *q, const struct answer *a)
 {
     const struct row *row = q->row;
     const double eps = test_eps(row->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32),
-                 want = reference_logsumexp(q->n, a->values, row->scale),
-                 error = fabs(row->scale) * a->error + ((double)q->n + 16) * eps;
+                 rounding = find_exponents(q, a, eps),
+                 want = reference_logsumexp(q->n, a->values, 1),
+                 error = fabs(row->scale) * a->error + rounding + ((double)q->n + 16) * eps;
     const int64_t at = a->item * row->m + a->i;
 
     if (row->what == GRAM_REDUCE_LOGSUMEXP) {
@@ -315,7 +366,7 @@ static void check_soft(struct harness *h, const struct problem *q, const struct 
         double sum = q->n ? 0 : NAN, size = 0, got = test_at(&q->t[OUT].t, at * row->r + c);
         for (int64_t j = 0; j < q->n; j++) {
             double v = reference_element(&q->t[V].t, &q->batch, a->item, 2, (int64_t[]){j, c});
-            double w = exp(row->scale * a->values[j] - want);
+            double w = exp(a->values[j] - want);
             sum += w * v, size += w * fabs(v);
         }
         CHECK(h, isnan(sum) ? isnan(got) : fabs(got - sum) <= 2 * error * size + eps,

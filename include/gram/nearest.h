@@ -83,17 +83,19 @@ GRAM_API gram_status gram_nearest_workspace(gram_context *g, const gram_tensor *
 typedef enum gram_reduction {
     GRAM_REDUCE_MIN = 1,       /* the smallest value of each row, and where it is */
     GRAM_REDUCE_MAX = 2,       /* the largest */
-    GRAM_REDUCE_LOGSUMEXP = 3, /* log sum_j exp(scale K[i, j]) */
-    GRAM_REDUCE_SOFTMAX = 4,   /* sum_j w[i, j] v[j, c], w[i, :] = softmax_j(scale K[i, j]) */
+    GRAM_REDUCE_LOGSUMEXP = 3, /* log sum_j exp(scale K[i, j] + l[j]) */
+    GRAM_REDUCE_SOFTMAX = 4, /* sum_j w[i, j] v[j, c], w[i, :] = softmax_j(scale K[i, j] + l[j]) */
 } gram_reduction;
 
 typedef struct gram_kernel_reduce_options {
     size_t size;
     double scale; /* of GRAM_REDUCE_LOGSUMEXP and _SOFTMAX; negative: a soft minimum */
+    /* Of the same: the logarithms l of n weights, [batch..., n], in the dtype of out; or NULL. */
+    const gram_tensor *log_weights;
 } gram_kernel_reduce_options;
 
 /* clang-format off */
-#define GRAM_KERNEL_REDUCE_OPTIONS_INIT {sizeof(gram_kernel_reduce_options), 1}
+#define GRAM_KERNEL_REDUCE_OPTIONS_INIT {sizeof(gram_kernel_reduce_options), 1, NULL}
 /* clang-format on */
 
 /*
@@ -110,16 +112,20 @@ typedef struct gram_kernel_reduce_options {
  * GRAM_REDUCE_LOGSUMEXP: out[..., i] is the logarithm, computed without overflow.  n = 0 gives
  * -INFINITY.  GRAM_REDUCE_SOFTMAX: v is n by r, and out[..., i, c] is an average of column c of v
  * with the weights of row i, which are positive and add up to 1.  n = 0 gives NaN.  In both, a row
- * that holds a NaN, or a value scale K of +INFINITY, gives NaN.
+ * that holds a NaN, or a value scale K of +INFINITY, gives NaN.  options.log_weights is added to
+ * the exponents of every row: l[j] is the logarithm of a weight of row j of y, and -INFINITY one of
+ * 0.  A row whose exponents are all -INFINITY has the logarithm -INFINITY and the average NaN.
  *
  * out and v have the dtype of gram_kernel's out, and indices is i64.  Any strides are allowed.
- * Batches of x, y, v and the hyperparameters broadcast.  out and indices must not overlap the
- * inputs or each other.  v must be NULL except with GRAM_REDUCE_SOFTMAX.
+ * Batches of x, y, v, the log-weights and the hyperparameters broadcast.  out and indices must not
+ * overlap the inputs or each other.  v must be NULL except with GRAM_REDUCE_SOFTMAX, and
+ * options.log_weights except with GRAM_REDUCE_LOGSUMEXP and GRAM_REDUCE_SOFTMAX.
  *
  * Error: an extreme value has that of gram_kernel, and an index can be wrong only where values are
- * equal within it.  With e the largest error of scale K in row i, the logarithm has an error of at
- * most e + (n + 16) eps, and a weighted sum one of at most 2 (e + (n + 16) eps) sum_j w[i, j] |v[j,
- * c]|.  The result does not depend on the number of threads.
+ * equal within it.  With e the largest error of scale K in row i, to which log-weights add 2 eps
+ * (|scale K| + |l|), the logarithm has an error of at most e + (n + 16) eps, and a weighted sum one
+ * of at most 2 (e + (n + 16) eps) sum_j w[i, j] |v[j, c]|.  The result does not depend on the
+ * number of threads.
  *
  * Memory: scratch holds a block of K and the sums of the rows at work.  The call can be cancelled;
  * on the CPU, a part of the outputs is then written.  On CUDA, the call only enqueues work, and

@@ -10,11 +10,13 @@ enum {
     WHAT = PY_K_COUNT,
     V,
     SCALE,
+    LOG_WEIGHTS,
     OUT,
     COUNT
 };
 
-static const unsigned char words[] = {PY_KERNEL_WORDS, PY_what, PY_v, PY_scale, PY_out};
+static const unsigned char words[] = {PY_KERNEL_WORDS, PY_what,        PY_v,
+                                      PY_scale,        PY_log_weights, PY_out};
 static const struct py_signature signature = {"gram.kernel_reduce", words, COUNT, 3, 1};
 
 static const char *const names[] = {"min", "max", "argmin", "argmax", "logsumexp", "softmax", NULL};
@@ -28,6 +30,7 @@ struct request {
     bool index;                 /* what is wanted is the place of an extreme */
     gram_tensor *v;             /* of GRAM_REDUCE_SOFTMAX */
     bool is_vector;             /* v is one */
+    gram_tensor *log_weights;   /* or NULL */
     gram_tensor *out, *indices; /* one of them */
 };
 
@@ -89,6 +92,8 @@ static PyObject *reduce(PyObject *module, PyObject *const *args, Py_ssize_t narg
     call.query = query;
     if (py_pair(&call, v, &pair, &shape) ||
         (py_given(v[V]) && !(r.v = py_input(&call, "v", v[V]))) ||
+        (py_given(v[LOG_WEIGHTS]) &&
+         !(r.log_weights = py_input(&call, "log_weights", v[LOG_WEIGHTS]))) ||
         py_kernel_options(&call, v, &k) || py_place(&call))
         return py_fail(&call);
     if (r.v) {
@@ -97,6 +102,9 @@ static PyObject *reduce(PyObject *module, PyObject *const *args, Py_ssize_t narg
             py_as_column(r.v);
         py_batch(&shape, r.v, 2);
     }
+    if (r.log_weights)
+        py_batch(&shape, r.log_weights, 1);
+    r.options.log_weights = r.log_weights;
     py_kernel_batch(&shape, &k);
     if (make_output(&call, v[OUT], &shape, pair.x, &r))
         return py_fail(&call);
@@ -116,7 +124,10 @@ const char py_kernel_reduce_doc[] =
     "first column that has them, as int64, or one of the soft ones: \"logsumexp\" is the\n"
     "logarithm of the sum of exp(scale k), and \"softmax\" is the average of the rows of v with\n"
     "the weights softmax(scale k).  v is (..., n, r), or (n,) for one vector, and its averages\n"
-    "are (..., m, r).  A negative scale turns a soft maximum into a soft minimum.\n\n"
+    "are (..., m, r).  A negative scale turns a soft maximum into a soft minimum.\n"
+    "log_weights (..., n), in the dtype of the result, is added to the exponents of every row of\n"
+    "the soft ones: scale k + log_weights stands in the place of scale k.  -inf leaves a column\n"
+    "out.\n\n"
     "A row that holds a nan has the result nan, and the index of its first nan.  Without columns,\n"
     "the minimum is inf, the maximum and the logarithm are -inf, an index is -1, and an average\n"
     "is nan.\n\n"

@@ -64,8 +64,8 @@
   PY_KERNEL_TEXT ")\n--\n\n"
 
 #define PY_TEXT_kernel_reduce \
-  "(x, y=None, kernel=\"laplace\", *, what, v=None, scale=1.0, out=None,\n    " \
-  PY_KERNEL_TEXT ")\n--\n\n"
+  "(x, y=None, kernel=\"laplace\", *, what, v=None, scale=1.0, log_weights=None,\n    " \
+  "out=None, " PY_KERNEL_TEXT ")\n--\n\n"
 
 #define PY_TEXT_eigh_kernel \
   "(x, *, vectors=True, kernel=\"laplace\", select=\"largest\", first=0, count=None,\n    " \

@@ -270,8 +270,9 @@ struct gram_kernel_reduce_op {
     gram_reduction what;
     double scale;
     struct gram_view v;            /* of GRAM_REDUCE_SOFTMAX */
+    struct gram_view log_weights;  /* vectors, of the soft ones */
     struct gram_view out, indices; /* where has_*; vectors, but for GRAM_REDUCE_SOFTMAX */
-    bool has_out, has_indices;
+    bool has_log_weights, has_out, has_indices;
 };
 
 struct gram_median_op {

@@ -18,6 +18,8 @@ gram_status gram_pair_join(gram_context *g, const struct gram_pair *pair, struct
         TRY(gram_batch_join(g, batch, "v", pair->v, 2));
     if (pair->grad)
         TRY(gram_batch_join(g, batch, "grad", pair->grad, 2));
+    if (pair->log_weights)
+        TRY(gram_batch_join(g, batch, "options.log_weights", pair->log_weights, 1));
     return GRAM_OK;
 }
 

@@ -50,7 +50,7 @@ struct reduce_share {
     char *weights;         /* a piece */
     char *sums;            /* of the rows of a group: a vector each */
     char *products;        /* a vector for each column of v and each row of a group */
-    char *v;               /* of a block, packed */
+    char *v, *logs;        /* of a block, packed */
     double largest[GROUP]; /* not scratch: of the rows of a group */
 };
 
@@ -80,6 +80,8 @@ static void take_share(const struct reduce_job *job, struct reduce_share *share,
     gram_take(layout, &share->weights, (size_t)GROUP * PIECE_BYTES);
     gram_take(layout, &share->sums, vectors);
     gram_take(layout, &share->products, vectors * (size_t)job->padded);
+    gram_take(layout, &share->logs,
+              job->op->has_log_weights ? (size_t)(job->walk.ld * job->walk.element) : 0);
     gram_take(layout, &share->v, (size_t)(job->padded * job->walk.ld * job->walk.element));
 }
 
@@ -147,15 +149,20 @@ static void refer(const struct reduce_job *job, struct reduce_row *row, double *
 }
 
 /* Finds the largest exponent of a row of a block. */
-static void take_largest(const struct reduce_job *job, const struct pair_block *block,
-                         const char *values, int64_t place)
+static void take_largest(const struct reduce_job *job, const struct reduce_share *share,
+                         const struct pair_block *block, const char *values, int64_t place)
 {
     const double scale = job->op->scale, sign = scale < 0 ? -1 : 1;
     struct reduce_row *row = &job->rows[place];
     double reference, largest;
 
-    reference = sign * job->kernels->largest(block->cols, values, sign, NULL);
-    largest = scale == 0 && !isnan(reference) ? 0 : scale * reference;
+    if (job->op->has_log_weights) {
+        reference = job->kernels->largest(block->cols, values, job->scale, share->logs);
+        largest = reference;
+    } else {
+        reference = sign * job->kernels->largest(block->cols, values, sign, NULL);
+        largest = scale == 0 && !isnan(reference) ? 0 : scale * reference;
+    }
     if (!(largest < INFINITY)) /* NaN, or an exponential that is infinite */
         largest = NAN;
     if (largest <= row->value)
@@ -184,17 +191,35 @@ static int64_t pad_columns(const struct gram_product_kernels *products, int64_t 
     return whole + rest;
 }
 
-/* The rows of v that belong to a block, packed. */
-static void pack_v(const struct reduce_job *job, int64_t item, const struct pair_block *block,
-                   const struct reduce_share *share)
+/* The columns of a matrix whose rows belong to those of a block, packed. */
+static void pack(const struct reduce_job *job, const struct gram_view *matrix, int64_t padded,
+                 const struct pair_block *block, char *to)
 {
-    const struct gram_view alone = gram_view_alone(&job->op->v, &job->op->kernel.batch, item),
-                           v = gram_view_rows(&alone, block->j, block->cols);
+    const struct gram_view rows = gram_view_rows(matrix, block->j, block->cols);
 
     if (job->walk.dtype == GRAM_F32)
-        pack_columns_f32(&v, job->padded, job->walk.ld, (float *)share->v);
+        pack_columns_f32(&rows, padded, job->walk.ld, (float *)to);
     else
-        pack_columns_f64(&v, job->padded, job->walk.ld, (double *)share->v);
+        pack_columns_f64(&rows, padded, job->walk.ld, (double *)to);
+}
+
+/* What belongs to a block of v and of the log-weights, packed. */
+static void pack_block(const struct reduce_job *job, int64_t item, const struct pair_block *block,
+                       const struct reduce_share *share)
+{
+    const struct gram_kernel_reduce_op *op = job->op;
+    struct gram_view v, logs;
+
+    if (job->padded > 0) {
+        v = gram_view_alone(&op->v, &op->kernel.batch, item);
+        pack(job, &v, job->padded, block, share->v);
+    }
+    if (op->has_log_weights) { /* a row, which becomes a column */
+        logs = gram_view_alone(&op->log_weights, &op->kernel.batch, item);
+        logs.rows = logs.cols, logs.row_stride = logs.col_stride;
+        logs.cols = 1, logs.col_stride = 1;
+        pack(job, &logs, 1, block, share->logs);
+    }
 }
 
 /* Adds a piece's exponentials times v, whose rows begin at column `col` of the block. */
@@ -248,7 +273,7 @@ static void take_soft(const struct reduce_job *job, struct reduce_share *share,
                                      .sums = share->sums};
 
     for (int64_t i = 0; i < rows; i++) {
-        take_largest(job, block, values + i * block->ld * element, place + i);
+        take_largest(job, share, block, values + i * block->ld * element, place + i);
         share->largest[i] = job->rows[place + i].reference;
     }
     memset(share->sums, 0, (size_t)(GROUP * vector));
@@ -256,6 +281,7 @@ static void take_soft(const struct reduce_job *job, struct reduce_share *share,
     for (int64_t col = 0; col < block->cols; col += most) {
         piece.cols = gram_least(most, block->cols - col);
         piece.values = values + col * element;
+        piece.logs = job->op->has_log_weights ? share->logs + col * element : NULL;
         job->kernels->weights(&piece);
         multiply(job, share, &piece, col);
     }
@@ -290,8 +316,7 @@ static void take(void *of, const struct pair_strip *strip, const struct pair_blo
         return;
     }
     share = share_of(job, strip->thread);
-    if (job->padded > 0)
-        pack_v(job, strip->item, block, &share);
+    pack_block(job, strip->item, block, &share);
     for (int64_t r = 0; r < strip->rows; r += GROUP)
         take_soft(job, &share, block, r, gram_least(GROUP, strip->rows - r), place + r);
 }

@@ -50,6 +50,7 @@ static void describe(const struct gram_kernel_reduce_op *op, struct reduce_job *
     p->scale = op->scale;
     p->columns = weighted ? op->v.cols : 0;
     p->v = cuda_given_view(&op->v, weighted);
+    p->log_weights = cuda_given_view(&op->log_weights, op->has_log_weights);
     p->out = cuda_given_view(&op->out, op->has_out);
     p->indices = cuda_given_view(&op->indices, op->has_indices);
     job->panels.row_bytes =
@@ -63,6 +64,8 @@ static gram_status check_pointers(gram_context *g, const struct gram_kernel_redu
     TRY(cuda_panels_check(g, &op->kernel, &op->out));
     if (op->what == GRAM_REDUCE_SOFTMAX)
         TRY(gram_cuda_check_pointer(g, "v", &op->v));
+    if (op->has_log_weights)
+        TRY(gram_cuda_check_pointer(g, "options.log_weights", &op->log_weights));
     return op->has_indices ? gram_cuda_check_pointer(g, "indices", &op->indices) : GRAM_OK;
 }
 

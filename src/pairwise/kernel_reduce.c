@@ -14,6 +14,7 @@ struct reduce_args {
     const gram_tensor *v;
     const gram_kernel_reduce_options *options;
     const gram_tensor *out, *indices;
+    const gram_tensor *log_weights; /* of the options */
 };
 
 static bool is_extreme(gram_reduction what)
@@ -34,6 +35,10 @@ static gram_status check_given(gram_context *g, const struct reduce_args *args)
     if (args->what != GRAM_REDUCE_SOFTMAX && args->v)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "v is given, expected NULL without GRAM_REDUCE_SOFTMAX");
+    if (is_extreme(args->what) && args->log_weights)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.log_weights is given, expected NULL with GRAM_REDUCE_MIN and "
+                         "_MAX");
     if (!is_extreme(args->what) && args->indices)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "indices is given, expected NULL without GRAM_REDUCE_MIN and _MAX");
@@ -66,7 +71,23 @@ static gram_status view_output(gram_context *g, const struct reduce_args *args, 
         TRY(gram_check_apart(g, name, t, "y", args->y));
     if (args->v)
         TRY(gram_check_apart(g, name, t, "v", args->v));
+    if (args->log_weights)
+        TRY(gram_check_apart(g, name, t, "options.log_weights", args->log_weights));
     return gram_metric_check_apart(g, args->kernel, name, t);
+}
+
+static gram_status view_log_weights(gram_context *g, const gram_tensor *t, gram_dtype dtype,
+                                    struct gram_kernel_reduce_op *op)
+{
+    static const char name[] = "options.log_weights";
+
+    TRY(gram_view_of(g, &op->kernel.batch, name, t, 1, GRAM_READ, &op->log_weights));
+    TRY(gram_check_dtype(g, name, t, dtype));
+    if (op->log_weights.cols != op->kernel.y.rows)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has %lld elements, expected %lld", name,
+                         (long long)op->log_weights.cols, (long long)op->kernel.y.rows);
+    op->has_log_weights = true;
+    return GRAM_OK;
 }
 
 static gram_status view_tensors(gram_context *g, const struct reduce_args *args,
@@ -82,6 +103,8 @@ static gram_status view_tensors(gram_context *g, const struct reduce_args *args,
             return gram_fail(g, GRAM_INVALID_ARGUMENT, "v has %lld rows, expected %lld",
                              (long long)op->v.rows, (long long)op->kernel.y.rows);
     }
+    if (args->log_weights)
+        TRY(view_log_weights(g, args->log_weights, real, op));
     if (args->out)
         TRY(view_output(g, args, "out", args->out, real, op));
     if (args->indices)
@@ -91,13 +114,14 @@ static gram_status view_tensors(gram_context *g, const struct reduce_args *args,
     return GRAM_OK;
 }
 
-static gram_status describe(gram_context *g, const struct reduce_args *args,
+static gram_status describe(gram_context *g, struct reduce_args *args,
                             struct gram_kernel_reduce_op *op)
 {
-    const struct gram_pair pair = {.x = args->x, .y = args->y, .no_out = true, .v = args->v};
+    struct gram_pair pair = {.x = args->x, .y = args->y, .no_out = true, .v = args->v};
     gram_kernel_reduce_options o = GRAM_KERNEL_REDUCE_OPTIONS_INIT;
 
     TRY(gram_options_copy(g, &o, sizeof o, args->options));
+    args->log_weights = pair.log_weights = o.log_weights;
     TRY(check_given(g, args));
     if (!isfinite(o.scale))
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.scale is %g, expected a finite number",
@@ -121,7 +145,7 @@ gram_status gram_kernel_reduce(gram_context *g, const gram_tensor *x, const gram
                                const gram_tensor *v, const gram_kernel_reduce_options *options,
                                gram_tensor *out, gram_tensor *indices)
 {
-    const struct reduce_args args = {x, y, kernel, what, v, options, out, indices};
+    struct reduce_args args = {x, y, kernel, what, v, options, out, indices, NULL};
     struct gram_kernel_reduce_op op;
 
     TRY(gram_begin_without_blas(g, __func__));
@@ -137,7 +161,7 @@ gram_status gram_kernel_reduce_workspace(gram_context *g, const gram_tensor *x,
                                          const gram_tensor *out, const gram_tensor *indices,
                                          gram_workspace *need)
 {
-    const struct reduce_args args = {x, y, kernel, what, v, options, out, indices};
+    struct reduce_args args = {x, y, kernel, what, v, options, out, indices, NULL};
     struct gram_kernel_reduce_op op;
     size_t bytes;
 

@@ -79,15 +79,30 @@ static __device__ double larger(double a, double b)
     return a != a || b != b ? not_a_number() : a > b ? a : b;
 }
 
+/* The values of a row become exponents: scale times them, plus the log-weights of the panel.  Each
+ * thread goes through the columns that it reads later. */
+static __device__ void add_log_weights(const struct kernel_reduce_params &a, REAL *row,
+                                       long long item)
+{
+    const REAL *logs =
+        (const REAL *)a.log_weights.data +
+        batch_offset(a.panel.shape, a.panel.ndim, a.log_weights.batch_stride,
+                     a.panel.first + item) +
+        a.panel.j * a.log_weights.col_stride;
+
+    for (long long c = threadIdx.x; c < a.panel.cols; c += REDUCE_THREADS)
+        row[c] = (REAL)(a.scale * (double)row[c] + (double)logs[c * a.log_weights.col_stride]);
+}
+
 /* The largest exponent of a row; NaN where one is NaN or +infinity. */
 static __device__ double find_largest(const struct kernel_reduce_params &a, const struct tree &t,
-                                      const REAL *row)
+                                      const REAL *row, double scale)
 {
     const int thread = (int)threadIdx.x;
     double mine = -infinite();
 
     for (long long c = thread; c < a.panel.cols; c += REDUCE_THREADS)
-        mine = larger(mine, a.scale * (double)row[c]);
+        mine = larger(mine, scale * (double)row[c]);
     __syncthreads();
     t.value[thread] = mine;
     for (int half = REDUCE_THREADS / 2; half > 0; half /= 2) {
@@ -123,7 +138,8 @@ static __device__ void take_soft(const struct kernel_reduce_params &a, const str
                                  REAL *row, long long item, struct kernel_reduce_state *state,
                                  double *sums)
 {
-    const double before = state->value, found = find_largest(a, t, row);
+    const double scale = a.log_weights.data ? 1 : a.scale;
+    const double before = state->value, found = find_largest(a, t, row, scale);
     const double largest = larger(before, found);
     const double by = before == largest ? 1 : state->sum == 0 ? 0 : exp(before - largest);
     double mine = 0, sum;
@@ -131,7 +147,7 @@ static __device__ void take_soft(const struct kernel_reduce_params &a, const str
     if (largest == -infinite()) /* all weights are 0 */
         return;
     for (long long c = threadIdx.x; c < a.panel.cols; c += REDUCE_THREADS) {
-        const REAL weight = exp((REAL)(a.scale * (double)row[c] - largest));
+        const REAL weight = exp((REAL)(scale * (double)row[c] - largest));
         row[c] = weight;
         mine += (double)weight;
     }
@@ -191,6 +207,8 @@ extern "C" __global__ void __launch_bounds__(REDUCE_THREADS)
                 sums[c] = 0;
             __syncthreads();
         }
+        if (a.log_weights.data)
+            add_log_weights(a, row, item);
         if (a.what == REDUCE_LOGSUMEXP || a.what == REDUCE_SOFTMAX)
             take_soft(a, t, row, item, state, sums);
         else

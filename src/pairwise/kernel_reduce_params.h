@@ -34,6 +34,6 @@ struct kernel_reduce_params {
     double *sums;
     long long columns; /* of v */
     /* Along the whole batch; data NULL: not given. */
-    struct device_view v, out, indices;
+    struct device_view v, log_weights, out, indices;
 };
 #endif

@@ -16,10 +16,11 @@
 
 struct gram_pair {
     const gram_tensor *x, *y, *out;
-    bool no_out;                 /* out is not an argument */
-    bool condensed;              /* out is a vector of the distances with i < j */
-    bool derivative;             /* an expression's derivative is wanted */
-    const gram_tensor *v, *grad; /* more matrices whose batches join; or NULL */
+    bool no_out;                    /* out is not an argument */
+    bool condensed;                 /* out is a vector of the distances with i < j */
+    bool derivative;                /* an expression's derivative is wanted */
+    const gram_tensor *v, *grad;    /* more matrices whose batches join; or NULL */
+    const gram_tensor *log_weights; /* a vector whose batch joins; or NULL */
 };
 
 /* y NULL: x itself.  Joins the batches of x, y and v; hyperparameters join after it. */

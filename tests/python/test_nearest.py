@@ -197,6 +197,31 @@ def test_reductions_take_ties_nan_and_nothing():
         gram.kernel_reduce(x, what="min", v=x)
 
 
+def test_log_weights_join_the_exponents(dtype):
+    x, y, v = (draw(m, 3, dtype=dtype, seed=m) for m in (20, 700, 700))
+    logs = draw(700, seed=9).astype(dtype)
+    logs[5] = -np.inf
+    exponents = -2.0 * gram.kernel(x, y, "distance").astype(float) + logs
+    weights = np.exp(exponents - exponents.max(1)[:, None])
+    total = np.log(weights.sum(1)) + exponents.max(1)
+    reduce = lambda what, **o: gram.kernel_reduce(  # noqa: E731
+        x, y, "distance", what=what, scale=-2.0, **o
+    )
+    np.testing.assert_allclose(reduce("logsumexp", log_weights=logs), total, rtol=1e-5)
+    average = weights @ v.astype(float) / weights.sum(1)[:, None]
+    np.testing.assert_allclose(
+        reduce("softmax", v=v, log_weights=logs), average, rtol=1e-3, atol=1e-4
+    )
+    both = reduce("logsumexp", log_weights=np.stack([logs, logs - 1]))
+    np.testing.assert_allclose(both, [total, total - 1], rtol=1e-5, atol=1e-5)
+    with pytest.raises(ValueError, match="log_weights is given"):
+        reduce("max", log_weights=logs)
+    with pytest.raises(ValueError, match="log_weights has 3 elements, expected 700"):
+        reduce("logsumexp", log_weights=logs[:3])
+    with pytest.raises(ValueError, match="log_weights"):
+        reduce("logsumexp", log_weights=logs.astype(np.float16))
+
+
 def test_lengths_reach_reductions():
     x, y = draw(9, 3), draw(12, 3, seed=1)
     lengths = np.array([1.0, 2.0, 0.5])
