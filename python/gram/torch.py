@@ -28,6 +28,8 @@ from gram import (
     _torch_nearest,
     _torch_numbers,
     _torch_products,
+    _torch_reduce,
+    _torch_register,
     _torch_samples,
 )
 from gram._arrays import eigh_count
@@ -40,6 +42,7 @@ __all__ = [
     "eigh",
     "kernel",
     "kernel_matmul",
+    "kernel_reduce",
     "kron",
     "kron_matmul",
     "matmul_batched",
@@ -159,6 +162,39 @@ def kernel_matmul(x, y=None, kernel="laplace", *, v, lengths=None, **options):
         x, y, *tensors, v[:, None] if v.dim() == 1 else v, *options
     )
     return product[..., 0] if v.dim() == 1 else product
+
+
+def kernel_reduce(
+    x,
+    y=None,
+    kernel="laplace",
+    *,
+    what,
+    v=None,
+    scale=1.0,
+    log_weights=None,
+    lengths=None,
+    **options,
+):
+    """What is made of the rows of kernel(x, y), which is never stored, as gram.kernel_reduce.
+
+    what is "min", "max", "argmin", "argmax", "logsumexp" or "softmax".  The latter two have
+    gradients, once: x, y, v (..., n, r) or (n,), log_weights (..., n), lengths and all numbers but
+    scale.  They are computed in blocks of rows, each of which makes its part of the matrix.  The
+    others have none.
+
+    >>> x = torch.tensor([[0.0], [1.0]])
+    >>> gram.torch.kernel_reduce(x, what="argmax").tolist()
+    [0, 1]
+    """
+    x, y = _torch_kernels.divided("kernel_reduce", x, y, lengths, {"kernel": kernel, **options})
+    tensors, options = _options(kernel, **options)
+    vector = v is not None and v.dim() == 1
+    arguments = [x, y, *tensors, v[:, None] if vector else v, log_weights]
+    if what not in ("logsumexp", "softmax"):
+        arguments = _torch_register.plain(*arguments)
+    found = _torch_reduce.kernel_reduce(*arguments, what, float(scale), *options)
+    return found[..., 0] if vector else found
 
 
 def median_distance(x, p=2.0, *, root=True, rows=2000, seed=0):

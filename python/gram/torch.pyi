@@ -31,6 +31,18 @@ def kernel_matmul(
     lengths: torch.Tensor | None = None,
     **options: Any,
 ) -> torch.Tensor: ...
+def kernel_reduce(
+    x: torch.Tensor,
+    y: torch.Tensor | None = None,
+    kernel: Kernel = "laplace",
+    *,
+    what: Literal["min", "max", "argmin", "argmax", "logsumexp", "softmax"],
+    v: torch.Tensor | None = None,
+    scale: float = 1.0,
+    log_weights: torch.Tensor | None = None,
+    lengths: torch.Tensor | None = None,
+    **options: Any,
+) -> torch.Tensor: ...
 def median_distance(
     x: torch.Tensor,
     p: float = 2.0,

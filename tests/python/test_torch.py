@@ -502,6 +502,9 @@ def operators(device):
         "matmul_batched": (d(2, 3, 4), d(4, 3)),
         "syrk": (d(2, 3, 4), True),
         "median_distance": (plain[0], 2.0, True, 100, 0),
+        "kernel_reduce": (
+            x, y, bandwidth, None, [], y.detach(), y.detach()[:, 0], "softmax", 0.5, *GAUSSIAN,
+        ),
         "nearest": (*plain[:2], 2, 2.0, False, None, None, None),
         "second_weight": (*plain, "laplace", [1.0, 2.0, 1.0, 1.0, 1.0, 0.0, 3.0]),
         "pair_slopes": (*plain[:2], *plain[:2], 1.5),
@@ -519,6 +522,73 @@ def test_operators_are_what_pytorch_expects(name, device):
         if device == "cuda" and isinstance(e.__cause__, NotImplementedError):
             pytest.skip(str(e.__cause__))
         raise
+
+
+@pytest.mark.parametrize("what", ["logsumexp", "softmax"])
+@pytest.mark.parametrize("same", [False, True])
+def test_reductions_have_the_gradients_of_the_matrix(what, same, device):
+    x, y, v = (draw(*shape, device=device) for shape in ((7, 3), (5, 3), (5, 2)))
+    y, v = (None, draw(7, 2, device=device)) if same else (y, v)
+    logs = draw(v.shape[0], device=device)
+    length, power = number(1.3, device), number(1.4, device)
+    inputs = [x, *([] if same else [y]), v, logs, length, power]
+
+    def reduce(f, x, *rest):
+        y, (v, logs, length, power) = (None, rest) if same else (rest[0], rest[1:])
+        options = {"bandwidth": length, "exponent": power, "regularization": 0.2}
+        return f(x, y if same else y, v, logs, options)
+
+    def lean(x, y, v, logs, options):
+        v = {"v": v} if what == "softmax" else {}
+        return gt.kernel_reduce(
+            x, y, "lpq_laplace", what=what, scale=-1.5, log_weights=logs, **v, **options
+        )
+
+    def dense(x, y, v, logs, options):
+        e = -1.5 * gt.kernel(x, y, "lpq_laplace", **options) + logs
+        return torch.logsumexp(e, -1) if what == "logsumexp" else torch.softmax(e, -1) @ v
+
+    got, wanted = reduce(lean, *inputs), reduce(dense, *inputs)
+    torch.testing.assert_close(got, wanted)
+    inputs = inputs if what == "softmax" else [t for t in inputs if t is not v]
+    cotangent = torch.linspace(-1, 2, got.numel(), dtype=got.dtype, device=device)
+    cotangent = cotangent.reshape(got.shape)
+    for a, b in zip(
+        torch.autograd.grad(got, inputs, cotangent),
+        torch.autograd.grad(wanted, inputs, cotangent),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b)
+
+
+def test_gradients_of_soft_minima(device):
+    x, y, v, logs = (draw(*shape, device=device) for shape in ((4, 3), (5, 3), (5,), (2, 5)))
+    f = lambda what, *v: lambda x, y, logs, *v: gt.kernel_reduce(  # noqa: E731
+        x, y, "gaussian", what=what, v=v[0] if v else None, scale=-2.0, log_weights=logs
+    )
+    assert torch.autograd.gradcheck(f("logsumexp"), (x, y, logs))
+    assert torch.autograd.gradcheck(f("softmax"), (x, y, logs, v))
+
+
+def test_blocks_of_rows_have_the_gradients_of_all(monkeypatch, device):
+    x, y, v = (draw(*shape, device=device) for shape in ((9, 3), (5, 3), (5, 2)))
+    out = lambda: gt.kernel_reduce(x, y, what="softmax", v=v).square().sum()  # noqa: E731
+    whole = torch.autograd.grad(out(), (x, y, v))
+    monkeypatch.setattr("gram._torch_products._BLOCK", 10)
+    for a, b in zip(torch.autograd.grad(out(), (x, y, v)), whole, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_places_have_no_gradients(device):
+    x = draw(6, 2, device=device)
+    k = gt.kernel(x, None, "linear")
+    for what, wanted in (("argmin", k.argmin(-1)), ("argmax", k.argmax(-1))):
+        places = gt.kernel_reduce(x, kernel="linear", what=what)
+        assert places.dtype == torch.int64 and not places.requires_grad
+        torch.testing.assert_close(places, wanted)
+    least = gt.kernel_reduce(x, kernel="linear", what="min")
+    torch.testing.assert_close(least, k.detach().amin(-1))
+    assert not least.requires_grad
 
 
 def likelihood(x, y, length):
@@ -563,7 +633,10 @@ MAPPED = {
     "kron_matmul": (lambda x, f: gt.kron_matmul(x, [f, f.mT]), (2, 6), (2, 3)),
     "median_distance": (lambda x, b: gt.median_distance(x) + b, (4, 3), ()),
     "nearest": (lambda x, y: gt.nearest(x, y, count=2)[0], (4, 3), (5, 3)),
-}
+    "kernel_reduce": (
+        lambda x, v: gt.kernel_reduce(x, what="softmax", v=v, scale=3.0), (4, 3), (4, 2),
+    ),
+}  # fmt: skip
 
 
 @needs_operators
