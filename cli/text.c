@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "text.h"
+#include "gzip.h"
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -56,8 +57,16 @@ static size_t first_capacity(FILE *file)
 enum exit_status text_read_stream(FILE *file, const char *path, struct text *out,
                                   struct failure *why)
 {
-    size_t capacity = first_capacity(file), used = 0;
-    char *data = malloc(capacity);
+    char begin[2];
+    const size_t begun = fread(begin, 1, sizeof begin, file);
+    size_t capacity = first_capacity(file), used = begun;
+    char *data;
+
+    if (gzip_begins(begin, begun))
+        return gzip_read_stream(file, path, begin, begun, out, why);
+    data = malloc(capacity);
+    if (data)
+        memcpy(data, begin, begun);
 
     while (data) {
         size_t got = fread(data + used, 1, capacity - 1 - used, file);

@@ -15,8 +15,8 @@ struct text {
 };
 
 /*
- * Reads a file, or standard input for "-", to its end.  It is read rather than mapped: a mapped
- * file that another process truncates kills the reader.
+ * Reads a file, or standard input for "-", to its end; gzip is unpacked (gzip.h).  It is read
+ * rather than mapped: a mapped file that another process truncates kills the reader.
  */
 enum exit_status text_read(const char *path, struct text *out, struct failure *why);
 enum exit_status text_read_stream(FILE *file, const char *path, struct text *out,

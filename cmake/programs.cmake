@@ -36,7 +36,8 @@ if(GRAM_CLI AND EXISTS ${CMAKE_SOURCE_DIR}/cli/gram.c)
     add_executable(gram_program cli/gram.c)
     set_target_properties(gram_program PROPERTIES OUTPUT_NAME gram)
     target_link_libraries(gram_program PRIVATE
-        gram_flags gram_cli gram_cases gram_reference ${GRAM_LIBRARY} Threads::Threads m)
+        gram_flags gram_cli gram_cases gram_reference ${GRAM_LIBRARY} Threads::Threads m
+        ${CMAKE_DL_LIBS})
     if(SKBUILD) # of the wheel: BLAS is where that of gram._core is, beside the package
         set_target_properties(gram_program PROPERTIES
             INSTALL_RPATH "$ORIGIN/../scipy_openblas32/lib" INSTALL_RPATH_USE_LINK_PATH OFF)

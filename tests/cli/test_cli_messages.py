@@ -113,7 +113,7 @@ def test_delimiters_that_are_found_or_named(table):
 
 
 FOREIGN = [
-    (gzip.compress(b"a,y\n1,2\n"), "gzip", "zcat 'x.dat' | gram COMMAND -"),
+    (gzip.compress(gzip.compress(b"a,y\n1,2\n")), "gzip", "zcat 'x.dat' | gram COMMAND -"),
     (b"BZh91AY", "bzip2", "bzcat 'x.dat' | gram COMMAND -"),
     (b"\xfd7zXZ\0\0", "xz", "xzcat 'x.dat' | gram COMMAND -"),
     (b"\x28\xb5\x2f\xfd\0", "zstd", "zstdcat 'x.dat' | gram COMMAND -"),
