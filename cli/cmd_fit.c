@@ -326,8 +326,10 @@ const struct command cmd_fit = {
         "that it was missing. A missing category is a category of its own. Rows without a target "
         "are left out. If a column has more categories than --max-categories, the rare ones count "
         "as one.\n\n"
-        "Hyperparameters that are not given are chosen by fixed rules, or by a search with "
-        "--auto. Ctrl-C stops the work, and then nothing is written.",
+        "What is not given is chosen by leave-one-out: the kernel, the bandwidth, the ridge, and "
+        "whether to learn features. --auto goes on with that until --time-limit, and --fixed takes "
+        "fixed defaults instead. If nothing is held out, the score is that of leave-one-out. "
+        "Probabilities are calibrated by it. Ctrl-C stops the work, and then nothing is written.",
     .examples =
         "  gram fit letters.csv --target letter -o letters.gram --holdout 0.2\n"
         "  gram fit diamonds.csv --target price -o diamonds.gram --auto --json",

@@ -13,7 +13,7 @@ struct fit_settings {
     struct input_settings input;
     const char *target, *weights, *categorical, *ignore; /* names of columns */
     const char *output, *chart;
-    int task, automatic, kernel, metric, transform, solver, dtype, json, strict;
+    int task, automatic, fixed, kernel, metric, transform, solver, dtype, json, strict;
     double holdout, p, q, metric_power, bandwidth, regularization, tolerance, validation, memory,
         time_limit;
     int64_t seed, iterations, leaf_rows, metric_rows, max_categories, top;

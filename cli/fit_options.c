@@ -34,7 +34,8 @@ static const struct option_row main_rows[] = {
     NUMBER("holdout", 0, "FRACTION", AT(holdout), "0", 0, 0.99,
            "hold out a random part of the rows, and report the score on it"),
     FLAG("auto", 'a', AT(automatic),
-         "search for the hyperparameters that are not given, by validation, within the time limit"),
+         "go on with the choice of what is not given until the time limit"),
+    FLAG("fixed", 0, AT(fixed), "take fixed defaults for what is not given, and choose nothing"),
     NUMBER("time-limit", 0, "SECONDS", AT(time_limit), "300", 1, 1e9,
            "the time limit of the search"),
     INTEGER("seed", 0, "N", AT(seed), "0", 0, 0x1p53,
@@ -68,7 +69,8 @@ const struct option_row fit_hyper_options[] = {
     NUMBER("regularization", 'r', "R", AT(regularization), NULL, 1e-300, 1e300,
            "the number that is added to the diagonal of the kernel matrix"),
     INTEGER("iterations", 'i', "N", AT(iterations), NULL, 0, 1000,
-            "the rounds of feature learning; 0: none (kernel ridge regression)"),
+            "the most rounds of feature learning, of which leave-one-out keeps the best; 0: none "
+            "(kernel ridge regression)"),
     CHOICE("metric", 0, "NAME", AT(metric), "auto", "auto|diagonal|full",
            "the form of what feature learning learns: one weight per feature, or a full matrix"),
     NUMBER("metric-power", 0, "A", AT(metric_power), NULL, 0.01, 1,
@@ -134,7 +136,7 @@ static enum exit_status norm_options(const struct fit_settings *s, gram_machine_
         return fail(why, CLI_USAGE,
                     "--kernel determines --p and --exponent; give only one of them");
     o->q = q > 0 ? q : isnan(s->q) ? 0 : s->q;
-    if (named && o->q == 0 && !s->automatic)
+    if (named && o->q == 0 && s->fixed)
         o->q = 1;
     o->p = p == SAME ? o->q : p > 0 ? p : isnan(s->p) ? 0 : s->p;
     if (o->p > 0 && o->q > o->p)
@@ -151,9 +153,11 @@ static double or_zero(double value)
 enum exit_status fit_options(const struct fit_settings *s, gram_machine_options *options,
                              struct failure *why)
 {
+    if (s->fixed && s->automatic)
+        return fail(why, CLI_USAGE, "--auto and --fixed exclude each other; give only one of them");
     *options = (gram_machine_options)GRAM_MACHINE_OPTIONS_INIT;
     options->task = (gram_task)s->task;
-    options->search = s->automatic;
+    options->search = s->fixed ? -1 : s->automatic;
     options->bandwidth = or_zero(s->bandwidth);
     options->regularization = or_zero(s->regularization);
     /* In the library 0 means the default and -1 no rounds. */

@@ -5,6 +5,8 @@
  */
 #include "fit.h"
 #include "json_member.h"
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *metric_name(const struct fit_result *r)
@@ -62,6 +64,54 @@ static void categories_text(struct output *out, const char *description)
     output_text(out, "\n");
 }
 
+/* The score where nothing was held out; null where the library has none either. */
+static void leave_one_out_json(struct json *j, const struct fit_result *r)
+{
+    size_t size, part;
+    const char *all = json_member(gram_machine_describe(r->machine), "leave_one_out", &size);
+    const char *score = all ? json_member(all, "score", &part) : NULL;
+
+    json_string(j, "metric", metric_name(r));
+    if (!score) {
+        json_string(j, "score", NULL);
+        return;
+    }
+    json_raw(j, "score", score, part);
+    json_raw(j, "leave_one_out", all, size);
+}
+
+/* A number of an object, or NaN. */
+static double number_of(const char *object, const char *name)
+{
+    size_t size;
+    const char *text = object ? json_member(object, name, &size) : NULL;
+
+    return text && *text != 'n' ? strtod(text, NULL) : NAN;
+}
+
+/* How well rows were predicted that were left out, and whether feature learning helped. */
+static void leave_one_out_text(struct output *out, const struct fit_result *r)
+{
+    const char *described = gram_machine_describe(r->machine);
+    size_t size;
+    const char *all = json_member(described, "leave_one_out", &size);
+    double with = number_of(described, "score_with_metric");
+    double without = number_of(described, "score_without_metric");
+
+    if (all) {
+        output_format(out, "leave-one-out: %s %.4g +- %.2g", metric_name(r),
+                      number_of(all, "score"), number_of(all, "spread"));
+        if (gram_machine_task(r->machine) == GRAM_CLASSIFICATION)
+            output_format(out, ", log loss %.4g", number_of(all, "log_loss"));
+        else
+            output_format(out, ", r2 %.4g", number_of(all, "r2"));
+        output_format(out, " (%.0f rows)\n", number_of(all, "rows"));
+    }
+    if (isfinite(with) && isfinite(without))
+        output_format(out, "feature learning %s: loss %.4g with it, %.4g without\n",
+                      with < 0.995 * without ? "helped" : "did not help", with, without);
+}
+
 void fit_json(struct json *j, const struct fit_settings *s, const struct fit_result *r)
 {
     json_object(j, NULL);
@@ -72,12 +122,10 @@ void fit_json(struct json *j, const struct fit_settings *s, const struct fit_res
     json_integer(j, "features", r->feature_count);
     if (gram_machine_class_count(r->machine) > 0)
         json_integer(j, "classes", gram_machine_class_count(r->machine));
-    if (r->score) {
+    if (r->score)
         score_json(j, r->score);
-    } else {
-        json_string(j, "metric", metric_name(r));
-        json_string(j, "score", NULL);
-    }
+    else
+        leave_one_out_json(j, r);
     seconds_json(j, &r->seconds);
     machine_json(j, gram_machine_describe(r->machine));
     importance_json(j, r->features, r->feature_count);
@@ -103,6 +151,7 @@ void fit_text(struct output *out, const struct fit_settings *s, const struct fit
         output_text(out, "held out: ");
         score_text(out, r->score);
     }
+    leave_one_out_text(out, r);
     machine_text(out, gram_machine_describe(r->machine));
     categories_text(out, gram_machine_describe(r->machine));
     output_text(out, "features that matter most:\n");

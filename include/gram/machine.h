@@ -58,19 +58,21 @@ typedef enum gram_metric {
 /*
  * How a machine is trained.  Its kernel has a matrix W that may be learned:
  *   k(x, z) = exp(-||W (x - z)||_p^q / L^q).
- * A member that is 0 (or NULL, or AUTO) means the default or, with search, that the search chooses.
- * The defaults are p = 1.5, q = 1.4, r = 0.01, no feature learning, and for L the median distance
- * between training rows (four times that in a regression).
+ * A member that is 0 (or NULL, or AUTO) is chosen by leave-one-out (see gram_machine_fit).  With
+ * search = -1 nothing is chosen, and p = 1.5, q = 1.4, r = 0.01, no feature learning, and for L the
+ * median distance between training rows (four times that in a regression) are the defaults.
  */
 typedef struct gram_machine_options {
     size_t size;
     gram_task task;
-    int search;       /* choose the options that are 0 by validation, within time_limit */
+    int search;       /* 0: choose the options that are 0 by leave-one-out, in some tens of trials;
+                         1: go on with more trials until time_limit; -1: take fixed defaults */
     double p, q;      /* 0 < q <= p <= 2; p = 2, q = 1: Laplace; p = q = 1: L1 Laplace;
                          p = q: product Laplace; p = q = 2: Gaussian with L = sqrt(2) sigma */
     double bandwidth; /* L, in units of the standardised features; 0: from the median distance */
     double regularization; /* r > 0, added to the diagonal of the kernel matrix */
-    int iterations;        /* rounds of feature learning; -1: none (kernel ridge regression) */
+    int iterations;        /* the most rounds of feature learning, or all of them where search is
+                              -1 and nothing else decides; -1: none (kernel ridge regression) */
     gram_metric metric;    /* the form of the learned W */
     double metric_power;   /* W = M^power, with M the AGOP divided by its largest element; 0: 1/2
                               for a classification, 1/4 for a regression */
@@ -78,8 +80,8 @@ typedef struct gram_machine_options {
     gram_solver solver;
     double tolerance;     /* of conjugate gradients: the relative residual of every right-hand side;
                              0: 1e-3, or 1e-2 for a classification */
-    double validation;    /* the fraction of the rows that is held out for choices and for early
-                             stopping; 0: 0.2, and five folds in a search with few rows */
+    double validation;    /* with search = -1, the fraction of the rows that is held out to choose
+                             among the rounds of feature learning; 0: 0.2 */
     int64_t leaf_rows;    /* the most rows in a leaf; 0: from the limits */
     int64_t memory_limit; /* bytes; 0: the available memory of the computer */
     double time_limit;    /* of search, in seconds; 0: 300 */
@@ -107,11 +109,20 @@ typedef struct gram_machine gram_machine;
  * kernel on encoded features, and coefficients alpha that solve
  *   k(x, z) = exp(-||W (x - z)||_p^q / L^q),
  *   (K + r diag(1 / weights)) alpha = Y.
- * With iterations, W is learned again after each solve from the average gradient outer product of
- * the predictor (gram_agop), and the machine that is best on the validation rows is kept.  A
+ * With feature learning, W is learned again after each solve from the average gradient outer
+ * product of the predictor (gram_agop), and the best round is kept.  A
  * regression standardises its target; a classification has one column of Y per class.  If there are
  * more rows than leaf_rows, they are split into a tree of leaves along the leading direction of the
  * AGOP of a first machine.
+ *
+ * Choices: a sample of the rows is divided into two halves.  Kernels, bandwidths, ridges and
+ * transforms are compared by their exact leave-one-out errors in both halves (gram_krr_path), and
+ * rounds of feature learning by those of each half in the metric that the other one has taught, so
+ * that no row is judged by what learned from it.  The best few are compared again on more rows.
+ * The winner has its ridge chosen once more, among up to 3000 rows; these outputs also give the
+ * score in gram_machine_describe ("leave_one_out"), and for a classification the probabilities:
+ *   p_j ~ exp(a f_j + c log pi_j),
+ * with the outputs f and the shares pi of the classes, and a and c from the least log loss.
  *
  * Encoding: numbers are shifted and scaled by the statistics of the training rows.  A missing
  * number is replaced by the median of the training rows and, if any number of its column was
@@ -165,6 +176,7 @@ typedef struct gram_machine_score {
     int64_t rows;    /* the number of rows with a target */
     double mae, r2;  /* of a regression; otherwise NaN */
     double log_loss; /* of a classification; otherwise NaN */
+    double spread;   /* the standard error of score, as if the rows were independent */
 } gram_machine_score;
 
 /* Compares predictions with the target, which is a column with the same rows.  Rows without a
@@ -290,9 +302,10 @@ typedef struct gram_krr_path_options {
  * where eps is that of the dtype.  With an intercept, kappa is multiplied by
  *   (1 + |W^(1/2) 1| |W^(-1/2) u| / 1^T u) (A^-1)_ii / P_ii.
  *
- * Scratch: 3 n^2 numbers of f64 (EIGH), or n^2 + 256 n (CHOLESKY), and some 2 n (c + ridges).  The
- * items of a batch follow each other, each with all threads.  The call can be cancelled
- * (gram_context_cancel) between factorisations.  CUDA: GRAM_UNSUPPORTED.
+ * Scratch: 3 n^2 numbers of f64 (EIGH), or n^2 + 256 n (CHOLESKY), and some 2 n (c + ridges).  Up
+ * to 2048 rows, the ridges of CHOLESKY run side by side, each with scratch of its own and one
+ * thread. The items of a batch follow each other, each with all threads.  The call can be cancelled
+ * (gram_context_cancel) between factorisations. CUDA: GRAM_UNSUPPORTED.
  *
  * After Allen, Technometrics 16 (1974), and Cawley and Talbot, Neural Networks 17 (2004), who have
  * the intercept.

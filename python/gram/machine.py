@@ -71,6 +71,9 @@ class Machine:
         progress(fraction, stage) is called from time to time; an exception that it raises ends the
         fit, as does Ctrl-C.
 
+        What is not given is chosen by leave-one-out; description["leave_one_out"] has its score.
+        search=1 goes on with that until time_limit, and search=-1 takes fixed defaults instead.
+
         Options, as in gram/machine.h: task, search, p, q, bandwidth, regularization, iterations
         (rounds of feature learning; -1: none), metric ("diagonal", "full"), metric_power,
         target_transform ("none", "log", "sqrt"), solver ("cholesky", "cg"), tolerance, validation,

@@ -30,6 +30,7 @@
 enum {
     LOAD_COLUMNS = 32,   /* of a block: a cache line of the caller's rows is read once */
     PANEL = 256,         /* rows of L^-T that are solved for at a time */
+    SIDE_ROWS = 2048,    /* most rows of factorisations that run side by side, one per thread */
     MOST_ORDER = 1 << 28 /* so that the elements of a matrix can be counted */
 };
 
@@ -47,8 +48,10 @@ struct path_work {
     double *values, *work, *inverses; /* n; lwork; n by ridges: 1 / (l + r) */
     int32_t *iwork;
     int64_t lwork, liwork;
-    /* CHOLESKY: */
+    /* CHOLESKY, each and matrix, solution and diagonal once per worker: */
     double *panel; /* PANEL by n */
+    int workers;
+    bool *too_small; /* ridges */
 };
 
 static double element(gram_dtype dtype, const char *data, int64_t at)
@@ -124,6 +127,11 @@ static void load_columns(void *arg, int64_t block, int thread)
 
 static void load_matrix(gram_context *g, struct path_work *w)
 {
+    if (w->workers > 1) { /* other ridges have the other threads */
+        for (int64_t block = 0; block < gram_ceil_div(w->n, LOAD_COLUMNS); block++)
+            load_columns(w, block, 0);
+        return;
+    }
     gram_for(g, (double)w->n * (double)w->n, gram_ceil_div(w->n, LOAD_COLUMNS), load_columns, w);
 }
 
@@ -352,11 +360,40 @@ static const double *solve_by_cholesky(gram_context *g, struct path_work *w, int
 
 /* ---- The call -------------------------------------------------------------------------------- */
 
+/* The ridges of an item, side by side or one after the other. */
+struct ridge_loop {
+    gram_context *g;
+    const struct path_work *w;
+    int64_t item;
+    bool decomposed;
+};
+
+static void one_ridge(void *arg, int64_t ridge, int thread)
+{
+    const struct ridge_loop *loop = arg;
+    struct path_work w = *loop->w;
+    const double *d = w.roots; /* of no rows: any */
+
+    if (gram_cancelled(loop->g))
+        return;
+    w.matrix += thread * w.n * w.n;
+    w.solution += thread * w.n * w.systems;
+    w.panel += thread * w.n * PANEL;
+    if (w.op->method == GRAM_KRR_PATH_CHOLESKY)
+        w.diagonal += thread * w.n;
+    if (w.n > 0 && w.op->method == GRAM_KRR_PATH_EIGH)
+        d = loop->decomposed ? solve_by_eigh(&w, ridge) : NULL;
+    else if (w.n > 0)
+        d = solve_by_cholesky(loop->g, &w, ridge);
+    w.too_small[ridge] = d == NULL;
+    store_ridge(&w, loop->item, ridge, d);
+}
+
 static gram_status one_item(gram_context *g, struct path_work *w, int64_t item, int *failed)
 {
     const struct gram_krr_path_op *op = w->op;
     const bool eigh = op->method == GRAM_KRR_PATH_EIGH;
-    bool done = true;
+    struct ridge_loop loop = {.g = g, .w = w, .item = item, .decomposed = true};
 
     w->k = gram_view_item(&op->k, &op->batch, item);
     w->y = gram_view_item(&op->y, &op->batch, item);
@@ -365,20 +402,13 @@ static gram_status one_item(gram_context *g, struct path_work *w, int64_t item, 
     load_targets(w);
     if (w->n > 0 && eigh && op->count > 0) {
         load_matrix(g, w);
-        done = decompose(w);
+        loop.decomposed = decompose(w);
     }
-    for (int64_t t = 0; t < op->count; t++) {
-        const double *d = w->roots; /* of no rows: any */
-
-        if (gram_cancelled(g))
-            return gram_fail(g, GRAM_CANCELLED, "cancelled");
-        if (w->n > 0 && eigh)
-            d = done ? solve_by_eigh(w, t) : NULL;
-        else if (w->n > 0)
-            d = solve_by_cholesky(g, w, t);
-        *failed += d == NULL;
-        store_ridge(w, item, t, d);
-    }
+    cpu_blas_for(g, w->workers > 1, op->count, one_ridge, &loop);
+    if (gram_cancelled(g))
+        return gram_fail(g, GRAM_CANCELLED, "cancelled");
+    for (int64_t t = 0; t < op->count; t++)
+        *failed += w->too_small[t];
     return GRAM_OK;
 }
 
@@ -388,15 +418,17 @@ static void lay_out(const struct gram_krr_path_op *op, struct gram_layout *l, st
     const size_t n = (size_t)w->n, size = sizeof(double);
     const size_t square = w->n > MOST_ORDER ? SIZE_MAX : n * n;
     const size_t systems = (size_t)w->systems, ridges = (size_t)op->count;
+    const size_t workers = (size_t)w->workers;
 
-    gram_take_many(l, &w->matrix, square, size);
+    gram_take_many(l, &w->matrix, square, workers * size);
+    gram_take_many(l, &w->too_small, ridges, sizeof *w->too_small);
     gram_take_many(l, &w->roots, n, size);
     gram_take_many(l, &w->means, (size_t)w->columns, size);
     gram_take_many(l, &w->right, n, systems * size);
-    gram_take_many(l, &w->solution, n, systems * size);
-    gram_take_many(l, &w->diagonal, n, (eigh ? ridges : 1) * size);
+    gram_take_many(l, &w->solution, n, workers * systems * size);
+    gram_take_many(l, &w->diagonal, n, (eigh ? ridges : workers) * size);
     /* The residuals and alpha of a column lie here, too. */
-    gram_take_many(l, &w->panel, n, (eigh ? 2 : PANEL) * size);
+    gram_take_many(l, &w->panel, n, (eigh ? 2 : workers * PANEL) * size);
     if (!eigh)
         return;
     gram_blas_syevd_sizes(w->n, &w->lwork, &w->liwork);
@@ -416,6 +448,9 @@ gram_status cpu_krr_path(gram_context *g, const struct gram_krr_path_op *op)
     int failed = 0;
 
     w.systems = w.columns + (op->intercept != GRAM_KRR_INTERCEPT_NONE);
+    w.workers = 1;
+    if (op->method == GRAM_KRR_PATH_CHOLESKY && w.n <= SIDE_ROWS && op->count > 1)
+        w.workers = (int)gram_least(g->threads, op->count);
     if (!gram_blas_fits(w.n, w.systems, op->count))
         return gram_fail(g, GRAM_UNSUPPORTED, "k or y is larger than BLAS can count");
     lay_out(op, &layout, &w);

@@ -7,9 +7,10 @@
  *
  *   machine.c         predictions, and what a machine is asked for
  *   machine_fit.c     the call: rows and targets, the search, the last fit, the description
- *   machine_search.c  hyperparameters by validation within the time limit
+ *   machine_search.c  hyperparameters by leave-one-out; machine_trial.c scores one choice of them
  *   machine_tree.c    splits and routing
  *   machine_leaf.c    one leaf: rounds of solves and feature learning, and its values
+ *   machine_loo.c     leave-one-out outputs of a leaf
  *   machine_metric.c  from the average gradient outer product to the next metric
  *   machine_target.c  targets and scores
  *   machine_file.c    model files
@@ -35,6 +36,9 @@ struct machine_target {
     int64_t classes;          /* 0: regression */
     char **class_name;        /* sorted; numbers by value, labels bytewise */
     double *class_value;      /* of numbers, else NULL */
+    /* Of a classification, or NULL: the slope, an offset per class, and the share of the uniform
+     * distribution in a probability. */
+    double *calibration;
 };
 
 extern const double gram_machine_least_probability;
@@ -65,6 +69,12 @@ double gram_machine_target_decode(const struct machine_target *target, const dou
 void gram_machine_target_probabilities(const struct machine_target *target, const double *f,
                                        int64_t stride, double *out, int64_t out_stride);
 
+/* Learns how outputs become probabilities from outputs f (count by outputs, column-major) of rows
+ * that did not train what gave them. */
+gram_status gram_machine_target_calibrate(gram_context *g, const gram_column *column,
+                                          const int64_t *rows, int64_t count, const double *f,
+                                          struct machine_target *target);
+
 /* ---- Metrics, leaves and trees --------------------------------------------------------------- */
 
 /* The linear map before the distance: z -> z W. */
@@ -79,6 +89,8 @@ struct machine_params {
     double p, q, bandwidth, ridge;
     bool relative_bandwidth; /* bandwidth counts medians of the distance in the current metric */
     int iterations;          /* rounds of feature learning; 0: none */
+    bool ridge_chosen;       /* by leave-one-out: a solve that breaks down takes a larger one */
+    bool rounds_known;       /* all of them are to be done: nothing decides among them */
     bool full;               /* a full metric */
     double power;            /* W = M^power */
     gram_solver solver;
@@ -113,6 +125,7 @@ struct machine_report {
     int iterations;  /* of conjugate gradients, most in one solve; 0: Cholesky */
     double residual; /* largest */
     int rounds;      /* of feature learning that the kept leaf had */
+    double ridge;    /* largest */
     double score;    /* mean squared error of the outputs on the validation rows, of the best */
 };
 
@@ -180,6 +193,10 @@ gram_status gram_machine_metric_learn(gram_context *g, const struct machine_para
                                       double bandwidth, const struct machine_data *z,
                                       const void *alpha, struct machine_metric *metric);
 
+/* L of a metric: given, or a multiple of the median distance of rows in it. */
+gram_status gram_machine_bandwidth(gram_context *g, const struct machine_params *params,
+                                   const struct machine_data *z, double *out);
+
 /* Trains a leaf; valid may be empty (rows 0): then every round is done and the last is kept. */
 gram_status gram_machine_leaf_fit(gram_context *g, const struct machine_params *params,
                                   const struct machine_data *train,
@@ -194,6 +211,23 @@ gram_status gram_machine_leaf_predict(gram_context *g, const struct machine_leaf
 void gram_machine_leaf_destroy(gram_context *g, struct machine_leaf *leaf);
 /* Brings a leaf that was trained on a GPU to the CPU, where it outlives the context. */
 gram_status gram_machine_leaf_settle(gram_context *g, struct machine_leaf *leaf);
+
+/* A copy in f64 of numbers that are where the context computes, in the same place. */
+gram_status gram_machine_widen(gram_context *g, gram_dtype dtype, const void *x, int64_t count,
+                               struct krr_array *out);
+
+/* machine_loo.c: the outputs of a leaf at its own rows, each without that row, for count ridges. */
+struct machine_loo {
+    const gram_kernel_options *kernel;
+    const struct machine_data *z; /* x in the metric, where the context computes */
+    const double *ridge;
+    int count;
+    double *out; /* ridges by outputs by rows, on the host; NaN where a ridge is too small */
+    void *alpha; /* the coefficients with every row, of z's dtype, where the context computes */
+};
+gram_status gram_machine_loo(gram_context *g, const struct machine_loo *loo);
+/* The most rows for which the call takes so many bytes, the outputs apart. */
+int64_t gram_machine_loo_rows(const gram_context *g, double bytes);
 
 /* machine_tree.c splits rows until every leaf has at most leaf_rows.  `row` lists the rows of the
  * leaves, one leaf after the other, and `first` where each leaf begins (leaves + 1 entries). */
@@ -244,17 +278,27 @@ struct machine_recipe {
     struct machine_params params;
 };
 
+/* Outputs of rows that did not train what gave them. */
+struct machine_held_out {
+    int64_t count;               /* the first rows of the job */
+    struct machine_target scale; /* of a regression: what the outputs are in units of */
+    double *f;                   /* count by outputs, column-major, from malloc */
+};
+
 struct machine_job {
     const gram_table *table;
     const gram_column *target;
     gram_machine_options o;
     struct machine_target kind; /* task and classes; its scale is set by gram_machine_encode */
     int64_t rows, *row;         /* that have a target, shuffled by the seed */
-    int64_t leaf_rows;          /* most rows of one leaf within the memory limit */
+    double memory;              /* bytes that a fit may take */
+    int64_t leaf_rows;          /* most rows of one leaf within that */
     double started;             /* gram_machine_seconds() */
     double from, to;            /* of the whole work: the part that is being done */
     struct machine_report report;
     struct gram_json_text history; /* of the search: the inside of a JSON array */
+    struct machine_held_out held;  /* of what the search chose; f NULL: none */
+    double without, with;          /* the best scores without and with a metric; 0: not known */
 };
 
 /* Rows as features and targets, in memory of the context's allocator. */
@@ -275,9 +319,10 @@ void gram_machine_encoded_destroy(gram_context *g, struct machine_encoded *e);
  * are encoded, later than the recipe. */
 bool gram_machine_full_metric(const struct machine_job *job, int64_t width);
 
-/* Chooses what the options leave open by validation; recipe comes with the defaults. */
+/* Chooses what the options leave open by leave-one-out; recipe comes with the defaults.  out has
+ * the outputs of what was chosen, for free(). */
 gram_status gram_machine_search(gram_context *g, struct machine_job *job,
-                                struct machine_recipe *recipe);
+                                struct machine_recipe *recipe, struct machine_held_out *out);
 
 /* Tells the caller how far the fit is: `done`, from 0 to 1, of the present part. */
 void gram_machine_progress(const struct machine_job *job, double done, const char *stage);

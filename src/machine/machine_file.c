@@ -20,7 +20,8 @@
 #define FORMAT_DATES "gram.machine.2"
 
 enum {
-    TARGET_NUMBERS = 3, /* transform, shift, scale */
+    TARGET_NUMBERS = 3,      /* transform, shift, scale */
+    CALIBRATION_NUMBERS = 2, /* slope and share of the uniform distribution, beside the classes */
     NAME_BYTES = 48
 };
 
@@ -31,6 +32,18 @@ static bool target_holds(const struct machine_target *target)
     return (target->transform == GRAM_TRANSFORM_NONE || target->transform == GRAM_TRANSFORM_LOG ||
             target->transform == GRAM_TRANSFORM_SQRT) &&
            isfinite(target->shift) && isfinite(target->scale) && target->classes != 1;
+}
+
+/* A positive slope, finite offsets, and a share. */
+static bool calibration_holds(const struct machine_target *target)
+{
+    const double *c = target->calibration;
+    bool finite = true;
+
+    for (int64_t i = 0; c && i < target->classes + CALIBRATION_NUMBERS; i++)
+        finite &= isfinite(c[i]) != 0;
+    return !c || (target->classes > 0 && finite && c[0] > 0 && c[1 + target->classes] >= 0 &&
+                  c[1 + target->classes] <= 1);
 }
 
 static bool node_holds(const struct machine_node *node, int64_t width)
@@ -58,6 +71,8 @@ static gram_status check_machine(gram_context *g, const gram_machine *machine)
         return gram_fail(g, GRAM_BAD_DATA,
                          "the target has shift %g and scale %g, expected finite numbers",
                          machine->target.shift, machine->target.scale);
+    if (!calibration_holds(&machine->target))
+        return gram_fail(g, GRAM_BAD_DATA, "the calibration of the classes is not valid");
     wrong = gram_model_encoder_wrong(machine->encoder, &column);
     if (wrong)
         return gram_fail(g, GRAM_BAD_DATA, "column \"%s\" %s", column, wrong);
@@ -81,6 +96,9 @@ static void put_target(struct gram_model_writer *w, const struct machine_target 
     gram_model_put_strings(w, "target.classes", target->classes, target->class_name);
     if (target->class_value)
         gram_model_put(w, "target.values", GRAM_F64, 1, &target->classes, target->class_value);
+    if (target->calibration)
+        gram_model_put_copy(w, "target.calibration", GRAM_F64,
+                            target->classes + CALIBRATION_NUMBERS, target->calibration);
 }
 
 static gram_status put_tree(gram_context *g, struct gram_model_writer *w,
@@ -203,10 +221,26 @@ static bool find_transform(double number, gram_transform *transform)
     return false;
 }
 
+/* A copy of an array of so many numbers, or NULL if the file does not have it. */
+static gram_status optional_numbers(gram_context *g, const struct gram_model_file *file,
+                                    const char *name, int64_t count, double **out)
+{
+    const void *numbers;
+
+    if (!gram_model_find(file, name))
+        return GRAM_OK;
+    TRY(gram_model_need_vector(g, file, name, GRAM_F64, count, &numbers, NULL));
+    *out = malloc((size_t)count * sizeof **out + 1);
+    if (!*out)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the classes");
+    memcpy(*out, numbers, (size_t)count * sizeof **out);
+    return GRAM_OK;
+}
+
 static gram_status need_target(gram_context *g, const struct gram_model_file *file,
                                struct machine_target *target)
 {
-    const void *numbers, *values;
+    const void *numbers;
     int64_t names;
     char **name;
 
@@ -226,13 +260,11 @@ static gram_status need_target(gram_context *g, const struct gram_model_file *fi
     target->task = target->classes ? GRAM_CLASSIFICATION : GRAM_REGRESSION;
     if (target->classes == 1)
         return gram_model_bad(g, file, "there is only one class");
-    if (!gram_model_find(file, "target.values"))
-        return GRAM_OK;
-    TRY(gram_model_need_vector(g, file, "target.values", GRAM_F64, target->classes, &values, NULL));
-    target->class_value = malloc((size_t)target->classes * sizeof(double) + 1);
-    if (!target->class_value)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the classes");
-    memcpy(target->class_value, values, (size_t)target->classes * sizeof(double));
+    TRY(optional_numbers(g, file, "target.values", target->classes, &target->class_value));
+    TRY(optional_numbers(g, file, "target.calibration", target->classes + CALIBRATION_NUMBERS,
+                         &target->calibration));
+    if (!calibration_holds(target))
+        return gram_model_bad(g, file, "target.calibration is not valid");
     return GRAM_OK;
 }
 

@@ -101,19 +101,21 @@ static gram_status part_of(gram_context *g, const struct machine_job *job,
     return GRAM_OK;
 }
 
-/* The metric of the best round on held-out rows.  Rows come shuffled. */
+/* The metric of the best round on held-out rows, or of the last one where their number is known.
+ * Rows come shuffled. */
 static gram_status learn_metric(gram_context *g, const struct machine_job *job,
                                 const struct machine_params *params, const struct machine_data *all,
                                 struct machine_metric *out, struct machine_report *report)
 {
     double fraction = job->o.validation > 0 ? job->o.validation : 0.2;
-    int64_t held = (int64_t)(fraction * (double)all->rows);
+    int64_t held = params->rounds_known ? 0 : (int64_t)(fraction * (double)all->rows);
     int64_t *rows = malloc((size_t)all->rows * sizeof *rows + 1), used, most = job->o.metric_rows;
     struct machine_encoded train = {0}, valid = {0};
     struct machine_leaf leaf = {0};
     gram_status status;
 
-    held = held < 1 ? 1 : held < VALIDATION_ROWS ? held : VALIDATION_ROWS;
+    if (!params->rounds_known)
+        held = held < 1 ? 1 : held < VALIDATION_ROWS ? held : VALIDATION_ROWS;
     used = all->rows - held;
     if (most == 0)
         most = gram_most(METRIC_ROWS, METRIC_ROWS_EACH * all->width);
@@ -166,6 +168,7 @@ static gram_status train_leaf(gram_context *g, struct machine_job *job,
     job->report.iterations =
         report.iterations > job->report.iterations ? report.iterations : job->report.iterations;
     job->report.residual = fmax(job->report.residual, report.residual);
+    job->report.ridge = fmax(job->report.ridge, report.ridge);
     return status;
 }
 
@@ -271,7 +274,7 @@ static void add_word(struct gram_json_text *t, const char *name, const char *wor
 }
 
 static void describe_choices(struct gram_json_text *t, const struct machine_recipe *recipe,
-                             const gram_machine *machine)
+                             double ridge, const gram_machine *machine)
 {
     static const char *const transforms[] = {"auto", "none", "log", "sqrt"};
     const struct machine_params *p = &recipe->params;
@@ -283,7 +286,7 @@ static void describe_choices(struct gram_json_text *t, const struct machine_reci
     add_pair(t, "bandwidth", machine->leaf[0].bandwidth);
     if (p->relative_bandwidth)
         add_pair(t, "bandwidth_in_medians", p->bandwidth);
-    add_pair(t, "regularization", p->ridge);
+    add_pair(t, "regularization", fmax(p->ridge, ridge));
     add_pair(t, "iterations", p->iterations);
     if (p->iterations > 0) {
         add_word(t, "metric", p->full ? "full" : "diagonal");
@@ -313,6 +316,39 @@ static void describe_categories(struct gram_json_text *t, const struct gram_enco
         gram_json_add(t, "}");
 }
 
+/* How well rows were predicted that did not train what predicted them. */
+static gram_status describe_held_out(gram_context *g, const struct machine_job *job,
+                                     const gram_machine *machine, struct gram_json_text *t)
+{
+    const struct machine_held_out *held = &job->held;
+    struct machine_target target = machine->target;
+    gram_machine_score score;
+
+    if (!held->f)
+        return GRAM_OK;
+    if (!target.classes) {
+        target.transform = held->scale.transform;
+        target.shift = held->scale.shift;
+        target.scale = held->scale.scale;
+    }
+    TRY(gram_machine_score_outputs(g, &target, job->target, job->row, held->count, held->f,
+                                   &score));
+    gram_json_add_name(t, "leave_one_out");
+    gram_json_add(t, "{");
+    add_pair(t, "rows", (double)held->count);
+    add_word(t, "metric", score.metric);
+    add_pair(t, "score", score.score);
+    add_pair(t, "spread", score.spread);
+    if (target.classes) {
+        add_pair(t, "log_loss", score.log_loss);
+    } else {
+        add_pair(t, "mae", score.mae);
+        add_pair(t, "r2", score.r2);
+    }
+    gram_json_add(t, "}");
+    return GRAM_OK;
+}
+
 static gram_status describe(gram_context *g, const struct machine_job *job,
                             const struct machine_recipe *recipe, gram_machine *machine)
 {
@@ -328,16 +364,24 @@ static gram_status describe(gram_context *g, const struct machine_job *job,
     add_word(&t, "dtype", machine->dtype == GRAM_F32 ? "f32" : "f64");
     add_pair(&t, "seed", (double)job->o.seed);
     describe_categories(&t, machine->encoder);
-    describe_choices(&t, recipe, machine);
+    describe_choices(&t, recipe, r->ridge, machine);
     add_word(&t, "solver", r->iterations > 0 ? "conjugate gradients" : "cholesky");
     if (r->iterations > 0) {
         add_pair(&t, "solver_iterations", r->iterations);
         add_pair(&t, "residual", r->residual);
         add_pair(&t, "tolerance", recipe->params.tolerance);
     }
-    if (recipe->params.iterations > 0) {
+    if (recipe->params.iterations > 0 && !recipe->params.rounds_known) {
         add_pair(&t, "best_iteration", r->rounds);
         add_pair(&t, "validation_mse", r->score / (double)job->rows);
+    }
+    if (job->without > 0 && isfinite(job->with)) {
+        add_pair(&t, "score_without_metric", job->without);
+        add_pair(&t, "score_with_metric", job->with);
+    }
+    if (describe_held_out(g, job, machine, &t) != GRAM_OK) {
+        free(t.data);
+        return GRAM_OUT_OF_MEMORY;
     }
     if (job->history.length > 0) {
         gram_json_add_name(&t, "search");
@@ -383,6 +427,9 @@ static gram_status build(gram_context *g, struct machine_job *job,
         sum += machine->importance[c];
     for (int64_t c = 0; status == GRAM_OK && c < machine->encoder->columns; c++)
         machine->importance[c] = sum > 0 ? machine->importance[c] / sum : 0;
+    if (status == GRAM_OK && job->kind.classes > 0 && job->held.f)
+        status = gram_machine_target_calibrate(g, job->target, job->row, job->held.count,
+                                               job->held.f, &job->kind);
     machine->target = job->kind; /* the machine owns it from here on */
     job->kind = (struct machine_target){0};
     return status == GRAM_OK ? describe(g, job, &last, machine) : status;
@@ -431,6 +478,7 @@ static gram_status check_range(gram_context *g, const char *name, double value, 
 
 static gram_status check_options(gram_context *g, const gram_machine_options *o)
 {
+    TRY(check_range(g, "search", o->search, -1, 1));
     TRY(check_range(g, "p", o->p, 0.01, 2));
     TRY(check_range(g, "q", o->q, 0.01, 2));
     if (o->p > 0 && o->q > o->p)
@@ -487,7 +535,7 @@ static double device_limit(gram_context *g, double given)
 }
 
 /* Most rows of a leaf whose training stays within the memory limit. */
-static int64_t rows_that_fit(gram_context *g, const struct machine_job *job)
+static int64_t rows_that_fit(gram_context *g, struct machine_job *job)
 {
     gram_info info = {.size = sizeof info};
     double limit = (double)job->o.memory_limit;
@@ -499,6 +547,7 @@ static int64_t rows_that_fit(gram_context *g, const struct machine_job *job)
     else if (limit == 0 && gram_context_info(g, &info) == GRAM_OK)
         limit = 0.8 * (double)info.memory_available;
     g->call = "gram_machine_fit";
+    job->memory = limit;
     while (low < high) {
         int64_t middle = low + (high - low + 1) / 2;
         double need =
@@ -534,7 +583,9 @@ static gram_status job_open(gram_context *g, struct machine_job *job)
                              job->o.weights[job->row[i]], (long long)job->row[i]);
     gram_random_choose(&state, job->row, job->rows, job->rows);
     TRY(gram_machine_target_fit(g, job->target, job->o.task, job->row, job->rows, &job->kind));
-    job->leaf_rows = job->o.leaf_rows ? job->o.leaf_rows : rows_that_fit(g, job);
+    job->leaf_rows = rows_that_fit(g, job);
+    if (job->o.leaf_rows)
+        job->leaf_rows = job->o.leaf_rows;
     return GRAM_OK;
 }
 
@@ -542,6 +593,7 @@ static void job_close(gram_context *g, struct machine_job *job)
 {
     gram_machine_target_destroy(&job->kind);
     free(job->history.data);
+    free(job->held.f);
     gram_free(g, job->row, (size_t)job->table->rows * sizeof *job->row);
 }
 
@@ -580,8 +632,7 @@ static gram_status fit(gram_context *g, struct machine_job *job, gram_machine **
 
     TRY(job_open(g, job));
     default_recipe(job, &recipe);
-    if (job->o.search)
-        TRY(gram_machine_search(g, job, &recipe));
+    TRY(gram_machine_search(g, job, &recipe, &job->held));
     return train(g, job, &recipe, out);
 }
 

@@ -97,6 +97,27 @@ gram_status gram_machine_leaf_settle(gram_context *g, struct machine_leaf *leaf)
     return GRAM_OK;
 }
 
+gram_status gram_machine_widen(gram_context *g, gram_dtype dtype, const void *x, int64_t count,
+                               struct krr_array *out)
+{
+    size_t narrow = (size_t)count * gram_dtype_size(dtype), bytes = (size_t)count * sizeof(double);
+    double *wide = gram_alloc(g, bytes + narrow);
+    char *here = (char *)(wide + count);
+    gram_status status;
+
+    if (!wide)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes + narrow);
+    status = gram_krr_fetch(g, here, x, narrow);
+    for (int64_t i = 0; status == GRAM_OK && i < count; i++)
+        wide[i] = krr_element(dtype, here, i);
+    if (status == GRAM_OK)
+        status = gram_krr_allocate(g, bytes, out);
+    if (status == GRAM_OK)
+        status = gram_krr_store(g, out->data, wide, bytes);
+    gram_free(g, wide, bytes + narrow);
+    return status;
+}
+
 /* ---- Coefficients ---------------------------------------------------------------------------- */
 
 double gram_machine_seconds(void)
@@ -194,6 +215,45 @@ static gram_status solve_dense(gram_context *g, const struct leaf_system *s)
     return status;
 }
 
+/* The factorisation in f64, of points and targets in f32. */
+static gram_status solve_wide(gram_context *g, const struct leaf_system *s)
+{
+    const struct machine_data *z = s->z;
+    size_t entries = (size_t)(z->rows * z->outputs);
+    struct leaf_system wide = *s;
+    struct machine_data data = *z;
+    struct krr_array x = {0}, alpha = {0};
+    size_t bytes = entries * (sizeof(double) + sizeof(float));
+    double *y = gram_alloc(g, bytes);
+    float *narrow = (float *)(y + entries);
+    gram_status status;
+
+    if (!y)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the targets of a leaf");
+    for (size_t i = 0; i < entries; i++)
+        y[i] = krr_element(z->dtype, z->y, (int64_t)i);
+    status = gram_machine_widen(g, z->dtype, z->x, z->rows * z->width, &x);
+    if (status == GRAM_OK)
+        status = gram_krr_allocate(g, entries * sizeof *y, &alpha);
+    data.x = x.data;
+    data.y = (const char *)y;
+    data.dtype = GRAM_F64;
+    wide.z = &data;
+    wide.alpha = alpha.data;
+    if (status == GRAM_OK)
+        status = solve_dense(g, &wide);
+    if (status == GRAM_OK)
+        status = gram_krr_fetch(g, y, alpha.data, entries * sizeof *y);
+    for (size_t i = 0; status == GRAM_OK && i < entries; i++)
+        narrow[i] = (float)y[i];
+    if (status == GRAM_OK)
+        status = gram_krr_store(g, s->alpha, narrow, entries * sizeof(float));
+    gram_krr_free(g, &x);
+    gram_krr_free(g, &alpha);
+    gram_free(g, y, bytes);
+    return status;
+}
+
 /* By iterations.  *reached is false if the residual is larger than wanted and a factorisation is to
  * follow: on a GPU, where it takes no more memory than the stored matrix, unless iterations were
  * asked for. */
@@ -220,8 +280,20 @@ static gram_status solve_iterating(gram_context *g, const struct leaf_system *s,
     return status;
 }
 
-/* Solves (K + diag(ridge / weights)) alpha = y.  z are the features in the metric; z.x and alpha
- * are where the context computes, z.y and z.weights on the host. */
+enum {
+    MORE_RIDGES = 8 /* each four times the one before */
+};
+
+static void set_ridge(struct leaf_system *s, double ridge)
+{
+    for (int64_t i = 0; i < s->z->rows; i++)
+        s->ridge[i] = ridge / (s->z->weights ? s->z->weights[i] : 1);
+    s->report->ridge = fmax(s->report->ridge, ridge);
+}
+
+/* Solves (K + diag(ridge / weights)) alpha = y.  Where f32 breaks down, f64 does it; a ridge that
+ * was chosen from fewer rows may be too small even so, and grows.  z are the features in the
+ * metric; z.x and alpha are where the context computes, z.y and z.weights on the host. */
 static gram_status solve(gram_context *g, const struct machine_params *params, double bandwidth,
                          const struct machine_data *z, void *alpha, struct machine_report *report)
 {
@@ -237,13 +309,19 @@ static gram_status solve(gram_context *g, const struct machine_params *params, d
     s.ridge = gram_alloc(g, bytes);
     if (!s.ridge)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    for (int64_t i = 0; i < z->rows; i++)
-        s.ridge[i] = params->ridge / (z->weights ? z->weights[i] : 1);
+    set_ridge(&s, params->ridge);
     gram_scratch_release(g); /* of the median or of a gradient: the matrix is the peak */
     if (!dense)
         status = solve_iterating(g, &s, &reached);
     if (status == GRAM_OK && (dense || !reached))
         status = solve_dense(g, &s);
+    for (int more = 0; status == GRAM_NUMERICAL && z->dtype == GRAM_F32 && more <= MORE_RIDGES;
+         more++) {
+        set_ridge(&s, ldexp(params->ridge, 2 * more));
+        status = solve_wide(g, &s);
+        if (!params->ridge_chosen)
+            break;
+    }
     gram_free(g, s.ridge, bytes);
     return status;
 }
@@ -408,12 +486,12 @@ static gram_status leaf_create(gram_context *g, const struct machine_params *par
     return gram_machine_metric_copy(g, metric, &out->metric);
 }
 
-/* The median distance of a leaf's rows, to the host. */
-static gram_status median_of(gram_context *g, uint64_t seed, const struct machine_leaf *leaf,
-                             double *out)
+/* The median distance of rows, to the host. */
+static gram_status median_of(gram_context *g, const struct machine_params *params,
+                             const struct machine_data *data, double *out)
 {
-    gram_tensor z = gram_krr_matrix(g, leaf->x, leaf->rows, leaf->width, leaf->dtype);
-    gram_tensor median = {.dtype = leaf->dtype, .device = z.device};
+    gram_tensor z = gram_krr_matrix(g, data->x, data->rows, data->width, data->dtype);
+    gram_tensor median = {.dtype = data->dtype, .device = z.device};
     gram_median_options options = GRAM_MEDIAN_OPTIONS_INIT;
     struct krr_array there;
     union {
@@ -425,26 +503,25 @@ static gram_status median_of(gram_context *g, uint64_t seed, const struct machin
     TRY(gram_krr_allocate(g, sizeof value, &there));
     median.data = there.data;
     options.rows = MEDIAN_ROWS;
-    options.seed = seed;
-    status = gram_median_distance(g, &z, gram_number(leaf->p), &options, &median);
+    options.seed = params->seed;
+    status = gram_median_distance(g, &z, gram_number(params->p), &options, &median);
     if (status == GRAM_OK)
-        status = gram_krr_fetch(g, &value, there.data, gram_dtype_size(leaf->dtype));
-    *out = leaf->dtype == GRAM_F32 ? (double)value.narrow : value.wide;
+        status = gram_krr_fetch(g, &value, there.data, gram_dtype_size(data->dtype));
+    *out = data->dtype == GRAM_F32 ? (double)value.narrow : value.wide;
     gram_krr_free(g, &there);
     return status;
 }
 
-/* L of a leaf: given, or a multiple of the median distance in its metric. */
-static gram_status set_bandwidth(gram_context *g, const struct machine_params *params,
-                                 struct machine_leaf *leaf)
+gram_status gram_machine_bandwidth(gram_context *g, const struct machine_params *params,
+                                   const struct machine_data *z, double *out)
 {
     double median = 0;
 
-    leaf->bandwidth = params->bandwidth;
+    *out = params->bandwidth;
     if (!params->relative_bandwidth)
         return GRAM_OK;
-    TRY(median_of(g, params->seed, leaf, &median));
-    leaf->bandwidth *= median > 0 ? median : 1; /* all rows alike, or one row: any L will do */
+    TRY(median_of(g, params, z, &median));
+    *out *= median > 0 ? median : 1; /* all rows alike, or one row: any L will do */
     return GRAM_OK;
 }
 
@@ -458,7 +535,7 @@ static gram_status train_once(gram_context *g, const struct machine_params *para
     TRY(leaf_create(g, params, data, metric, leaf));
     TRY(gram_machine_metric_apply(g, metric, data->dtype, data->rows, data->x, leaf->x));
     z.x = leaf->x;
-    TRY(set_bandwidth(g, params, leaf));
+    TRY(gram_machine_bandwidth(g, params, &z, &leaf->bandwidth));
     return solve(g, params, leaf->bandwidth, &z, leaf->alpha, report);
 }
 

@@ -1,516 +1,490 @@
 /*
- * machine_search.c - hyperparameters by validation, within a time limit
+ * machine_search.c - hyperparameters by leave-one-out
  *
- * Three levels, each with more rows and fewer candidates.  First every family (p, q) at a coarse
- * bandwidth and ridge on a few thousand rows, with five folds where there are few; the best are
- * refined and try a step of feature learning.  Then the best two again on more rows.  What the
- * caller gave is never varied.  When the time is up, the best so far is taken.  A level's scores
- * are compared with each other only.
+ * A level is a sample of the rows in two halves.  A trial is a kernel, a bandwidth and a metric; of
+ * it every ridge and every transform of the target are scored at once, by the outputs of each half
+ * at its own rows without the row itself (machine_loo.c).  A metric is learned from targets, so
+ * that leave-one-out in the half that it came from would flatter it: each half is scored in the
+ * metric of the other one.
  *
- * A candidate is trained on each fold and scored on the rest.  A regression's target transforms are
- * tried together: each is one more right-hand side of the same system, decoded and scored in the
- * target's own units.
+ * The first level is small.  It tries every family of kernels without a metric, and then rounds of
+ * feature learning with every form and power of the metric for the best families.  The second one
+ * decides among the best trial without a metric and the best of each form, on more rows.  The last
+ * one has the winner alone: each half is scored in the metric of the other one, but among all rows.
+ * What the caller gave is never varied.  The numbers of rows depend on the sizes alone, so
+ * that a fit is repeatable.  With options.search trials go on with larger levels until the time is
+ * up.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "machine.h"
+#include "core/random.h"
+#include "machine_trial.h"
+#ifdef __GLIBC__
+#  include <malloc.h>
+#endif
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    MACHINE_FOLDS = 5,     /* where there are few rows */
-    MACHINE_TRANSFORMS = 3 /* none, sqrt, log */
-};
-
-struct machine_candidate {
-    struct machine_params params;
-    gram_transform transform; /* AUTO: the best of the level's is filled in by try_on_folds */
-    double score;             /* lower is better: rmse, or error rate + mean squared error */
-};
-
-/* A training and a validation part; the targets under every transform are outputs side by side. */
-struct machine_fold {
-    struct machine_encoded train, valid;
-    int transforms; /* targets side by side */
-    int64_t count;  /* rows of valid */
-    int64_t *row;   /* its rows, borrowed from rows of the level */
-    struct machine_target target[MACHINE_TRANSFORMS]; /* scales of this fold; names borrowed */
-};
-
-struct machine_level {
-    int folds, transforms;
-    int64_t *rows;    /* of all folds, from the context's allocator */
-    size_t row_bytes; /* of rows */
-    struct machine_fold fold[MACHINE_FOLDS];
+    LEAST_ROWS = 40, /* of a level */
+    FAMILIES = 7,
+    FORMS = 2,        /* of a metric: full, diagonal */
+    LAST_ROWS = 3000, /* most rows of the last level */
+    DEFAULT_ROUNDS = 5,
+    MOST_ROUNDS = 10,
+    MOST_IDLE = 60 /* trials in a row that have found nothing better */
 };
 
 /* ---- Trials ---------------------------------------------------------------------------------- */
 
 enum {
-    FOLD_ROWS = 3000,      /* with fewer, one held-out part would decide by chance */
-    MOST_VALIDATION = 8000 /* more do not decide better */
+    RIDGES = 5,
+    FAR_RIDGES = 2 /* tried where the largest one was the best */
 };
+static const double path_ridges[RIDGES] = {1e-4, 1e-3, 1e-2, 1e-1, 1},
+                    far_ridges[FAR_RIDGES] = {10, 100};
 
-/* Which transforms a target without a given one is tried under: a positive one that leans to small
- * values also by its root and its logarithm. */
-static int transforms_of(const struct machine_job *job, gram_transform *out)
+/* Takes a trial if it is better. */
+static void take(const struct trial *t, struct trial *best)
 {
-    double n = (double)job->rows, mean = 0, m2 = 0, m3 = 0, least = INFINITY;
+    if (t->score < best->score)
+        *best = *t;
+}
 
-    out[0] = job->o.target_transform;
-    if (job->kind.classes > 0)
-        out[0] = GRAM_TRANSFORM_NONE;
-    if (out[0] != GRAM_TRANSFORM_AUTO)
+static bool time_is_up(const struct search *s)
+{
+    return s->deadline > 0 && gram_machine_seconds() > s->deadline;
+}
+
+static void show(struct search *s)
+{
+    double done = (double)s->tried / (double)s->planned;
+    char stage[48];
+
+    if (s->deadline > 0)
+        done = (gram_machine_seconds() - s->opened) / (s->deadline - s->opened);
+    (void)snprintf(stage, sizeof stage, "choosing, %d tried", s->tried++);
+    gram_machine_progress(s->job, fmin(1, done), stage);
+}
+
+/* A trial without a metric, at every ridge; best becomes it if it is better. */
+static gram_status try_plain(gram_context *g, struct search *s, const struct trial *from,
+                             struct trial *best)
+{
+    const struct machine_metric none[PARTS] = {{0}, {0}};
+    struct trial t = *from;
+
+    t.params.iterations = 0;
+    if (time_is_up(s))
+        return GRAM_OK;
+    show(s);
+    if (s->given_ridge)
+        TRY(gram_machine_trial_score(g, s, none, &t.params.ridge, 1, &t));
+    else
+        TRY(gram_machine_trial_score(g, s, none, path_ridges, RIDGES, &t));
+    take(&t, best);
+    if (s->given_ridge || t.params.ridge < 1)
+        return GRAM_OK;
+    TRY(gram_machine_trial_score(g, s, none, far_ridges, FAR_RIDGES, &t));
+    take(&t, best);
+    return GRAM_OK;
+}
+
+#define LEAST_RIDGE 1e-5
+
+/* Ridges around one, or the one that was given. */
+static int ridges_near(const struct search *s, double ridge, double *out)
+{
+    out[0] = ridge;
+    if (s->given_ridge)
         return 1;
-    for (int64_t i = 0; i < job->rows; i++)
-        mean += job->target->numbers[job->row[i]] / n;
-    for (int64_t i = 0; i < job->rows; i++) {
-        double v = job->target->numbers[job->row[i]], d = v - mean;
-        m2 += d * d / n;
-        m3 += d * d * d / n;
-        least = fmin(least, v);
+    out[1] = ridge * 4;
+    out[2] = ridge / 4; /* not below what single precision resolves */
+    return out[2] < LEAST_RIDGE ? 2 : 3;
+}
+
+/* The same with one metric for each part, at ridges around its own. */
+static gram_status try_metric(gram_context *g, struct search *s,
+                              const struct machine_metric *metric, struct trial *t)
+{
+    double ridges[MOST_RIDGES];
+    int count = ridges_near(s, t->params.ridge, ridges);
+
+    show(s);
+    return gram_machine_trial_score(g, s, metric, ridges, count, t);
+}
+
+/* The next metric of each part, from an expansion in the present one. */
+static gram_status learn(gram_context *g, const struct search *s, const struct trial *t,
+                         struct machine_metric *metric)
+{
+    const struct machine_data none = {0};
+    int64_t each = gram_machine_target_outputs(&s->job->kind);
+    int at = 0;
+
+    while (at + 1 < s->level.transforms && s->level.target[at].transform != t->transform)
+        at++;
+    for (int p = 0; p < s->level.parts; p++) {
+        const struct part *part = &s->level.part[p];
+        struct machine_params params = t->params;
+        struct machine_data data = part->memory.data, z;
+        struct machine_report report = {0};
+        struct machine_leaf leaf = {0};
+        gram_status status;
+
+        data.outputs = each;
+        data.y += (size_t)(at * each * data.rows) * gram_dtype_size(data.dtype);
+        params.start = metric[p].w ? &metric[p] : NULL;
+        params.iterations = 0;
+        params.solver = GRAM_SOLVER_CHOLESKY;
+        status = gram_machine_leaf_fit(g, &params, &data, &none, &leaf, &report);
+        z = data;
+        z.x = leaf.x;
+        if (status == GRAM_OK && !metric[p].w)
+            status = gram_machine_metric_create(g, data.width, params.full, &metric[p]);
+        if (status == GRAM_OK)
+            status =
+                gram_machine_metric_learn(g, &params, leaf.bandwidth, &z, leaf.alpha, &metric[p]);
+        gram_machine_leaf_destroy(g, &leaf);
+        TRY(status);
     }
-    out[0] = GRAM_TRANSFORM_NONE;
-    out[1] = GRAM_TRANSFORM_SQRT;
-    out[2] = GRAM_TRANSFORM_LOG;
-    return least > 0 && m3 > pow(m2, 1.5) ? MACHINE_TRANSFORMS : 1;
+    return GRAM_OK;
 }
 
-/* Features and all targets of some rows. */
-static gram_status encode(gram_context *g, const struct machine_job *job,
-                          const struct gram_encoder *encoder, const struct machine_fold *fold,
-                          const int64_t *rows, int64_t count, struct machine_encoded *out)
+/* Rounds of feature learning from a trial's form and power; best becomes the best of them if it is
+ * better.  Two rounds that are no better end them. */
+static gram_status try_rounds(gram_context *g, struct search *s, const struct trial *from, int most,
+                              struct trial *best)
 {
-    int64_t each = gram_machine_target_outputs(&job->kind);
-    size_t column = (size_t)count * gram_dtype_size(job->o.dtype);
-
-    TRY(gram_machine_encoded_create(g, job, (int64_t[2]){count, encoder->width},
-                                    each * fold->transforms, out));
-    for (int t = 0; t < fold->transforms; t++)
-        gram_machine_target_encode(&fold->target[t], job->target, rows, count, job->o.dtype,
-                                   (char *)out->data.y + (size_t)(t * each) * column);
-    for (int64_t i = 0; out->data.weights && i < count; i++)
-        ((double *)out->data.weights)[i] = job->o.weights[rows[i]];
-    return gram_encoder_apply(g, encoder, job->table, rows, count, job->o.dtype,
-                              (char *)out->data.x);
-}
-
-static gram_status fold_open(gram_context *g, struct machine_job *job, const int64_t *train,
-                             int64_t count, const gram_transform *transform,
-                             struct machine_fold *fold)
-{
-    struct gram_encoder *encoder = NULL;
-    const struct gram_encoding how = {GRAM_STANDARDISE, job->o.max_categories};
-    gram_status status =
-        gram_encoder_fit(g, job->table, job->target->name, train, count, &how, &encoder);
-
-    for (int t = 0; status == GRAM_OK && t < fold->transforms; t++) {
-        fold->target[t] = job->kind;
-        if (job->kind.classes == 0)
-            status = gram_machine_target_scale(g, job->target, transform[t], train, count,
-                                               &fold->target[t]);
-    }
-    if (status == GRAM_OK)
-        status = encode(g, job, encoder, fold, train, count, &fold->train);
-    if (status == GRAM_OK)
-        status = encode(g, job, encoder, fold, fold->row, fold->count, &fold->valid);
-    gram_encoder_destroy(encoder);
-    return status;
-}
-
-static void level_close(gram_context *g, struct machine_level *level)
-{
-    for (int f = 0; f < level->folds; f++) {
-        gram_machine_encoded_destroy(g, &level->fold[f].train);
-        gram_machine_encoded_destroy(g, &level->fold[f].valid);
-    }
-    gram_free(g, level->rows, level->row_bytes);
-    *level = (struct machine_level){0};
-}
-
-/* Fold f of `folds`: its validation rows go to the front of room, the others behind them. */
-static void arrange(const struct machine_job *job, int64_t n, int64_t held, int f, int folds,
-                    int64_t *room)
-{
-    int64_t first = folds > 1 ? n * f / folds : n - held;
-    int64_t last = folds > 1 ? n * (f + 1) / folds : n;
-
-    memcpy(room, job->row + first, (size_t)(last - first) * sizeof *room);
-    memcpy(room + (last - first), job->row, (size_t)first * sizeof *room);
-    memcpy(room + last, job->row + last, (size_t)(n - last) * sizeof *room);
-}
-
-/* Draws at most `rows` rows of the job, in folds if there are few. */
-static gram_status level_open(gram_context *g, struct machine_job *job, int64_t rows,
-                              struct machine_level *out)
-{
-    int64_t n = job->rows < rows ? job->rows : rows;
-    double fraction = job->o.validation > 0 ? job->o.validation : n < 10000 ? 0.3 : 0.2;
-    int64_t held = (int64_t)(fraction * (double)n);
-    struct machine_level level = {.folds = n < FOLD_ROWS ? MACHINE_FOLDS : 1};
-    gram_transform transform[MACHINE_TRANSFORMS] = {0};
+    struct machine_metric metric[PARTS] = {{0}, {0}};
+    struct trial t = *from;
     gram_status status = GRAM_OK;
+    double least = INFINITY;
 
-    held = held < 1 ? 1 : held < MOST_VALIDATION ? held : MOST_VALIDATION;
-    if (n < 2 * MACHINE_FOLDS)
-        level.folds = 1;
-    level.transforms = transforms_of(job, transform);
-    level.row_bytes = (size_t)(n * level.folds) * sizeof *level.rows;
-    level.rows = gram_alloc(g, level.row_bytes);
-    if (!level.rows)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)n);
-    for (int f = 0; status == GRAM_OK && f < level.folds; f++) {
-        struct machine_fold *fold = &level.fold[f];
-
-        fold->row = level.rows + f * n;
-        fold->count = level.folds > 1 ? n * (f + 1) / level.folds - n * f / level.folds : held;
-        arrange(job, n, held, f, level.folds, fold->row);
-        fold->transforms = level.transforms;
-        status = fold_open(g, job, fold->row + fold->count, n - fold->count, transform, fold);
+    for (int round = 1, worse = 0; status == GRAM_OK && round <= most && worse < 2; round++) {
+        if (time_is_up(s))
+            break;
+        status = learn(g, s, &t, metric);
+        t.params.iterations = round;
+        if (status == GRAM_OK)
+            status = try_metric(g, s, metric, &t);
+        worse = t.score < least ? 0 : worse + 1;
+        least = fmin(least, t.score);
+        if (status == GRAM_OK)
+            take(&t, best);
     }
-    if (status != GRAM_OK)
-        level_close(g, &level);
-    *out = level;
-    return status;
-}
-
-/* Adds a fold's losses: of each transform the squared error of all rows, or of the classification
- * its error rate and mean squared error, weighted by rows. */
-static gram_status try_fold(gram_context *g, const struct machine_job *job,
-                            const struct machine_level *level, const struct machine_fold *fold,
-                            const struct machine_candidate *c, double *loss)
-{
-    int64_t outputs = fold->valid.data.outputs, each = outputs / level->transforms;
-    size_t bytes = (size_t)(fold->count * outputs) * sizeof(double);
-    double *f = gram_alloc(g, bytes), rows = (double)fold->count;
-    struct machine_report report = {0};
-    struct machine_leaf leaf = {0};
-    gram_status status;
-
-    if (!f)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    status =
-        gram_machine_leaf_fit(g, &c->params, &fold->train.data, &fold->valid.data, &leaf, &report);
-    if (status == GRAM_OK)
-        status = gram_machine_leaf_predict(g, &leaf, fold->count, fold->valid.data.x, f);
-    for (int t = 0; status == GRAM_OK && t < level->transforms; t++) {
-        gram_machine_score score;
-
-        status = gram_machine_score_outputs(g, &fold->target[t], job->target, fold->row,
-                                            fold->count, f + t * each * fold->count, &score);
-        loss[t] += job->kind.classes ? rows * (1 - score.score + report.score * (double)outputs)
-                                     : rows * score.score * score.score;
-    }
-    gram_machine_leaf_destroy(g, &leaf);
-    gram_free(g, f, bytes);
-    return status;
-}
-
-static void remember(struct machine_job *job, const struct machine_level *level,
-                     const struct machine_candidate *c)
-{
-    struct gram_json_text *t = &job->history;
-    const struct {
-        const char *name;
-        double value;
-    } entries[] = {
-        {                                                             "rows", (double)(level->fold[0].train.data.rows + level->fold[0].count)},
-        {                                                                "p",                                                     c->params.p},
-        {                                                                "q",                                                     c->params.q},
-        {c->params.relative_bandwidth ? "bandwidth_in_medians" : "bandwidth",                                             c->params.bandwidth},
-        {                                                   "regularization",                                                 c->params.ridge},
-        {                                                       "iterations",                                            c->params.iterations},
-        {                                                      "full_metric",                                                  c->params.full},
-        {                                                     "metric_power",                                                 c->params.power},
-        {                                                        "transform",                                                    c->transform},
-        {                                                            "score",                                                        c->score},
-    };
-
-    gram_json_add(t, t->length > 0 ? ", {" : "{");
-    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
-        gram_json_add_name(t, entries[i].name);
-        gram_json_add_number(t, entries[i].value);
-    }
-    gram_json_add(t, "}");
-}
-
-/* Trains and scores a candidate on every fold: fills in its score (infinite if it cannot be
- * trained) and transform. */
-static gram_status try_on_folds(gram_context *g, struct machine_job *job,
-                                const struct machine_level *level, struct machine_candidate *c)
-{
-    double loss[MACHINE_TRANSFORMS] = {0}, rows = 0;
-    gram_status status = GRAM_OK;
-    int best = 0;
-
-    for (int f = 0; status == GRAM_OK && f < level->folds; f++) {
-        status = try_fold(g, job, level, &level->fold[f], c, loss);
-        rows += (double)level->fold[f].count;
-    }
-    for (int t = 1; t < level->transforms; t++)
-        if (loss[t] < loss[best])
-            best = t;
-    c->score = status == GRAM_OK ? loss[best] / rows : INFINITY;
-    if (status == GRAM_OK && !isfinite(c->score))
-        c->score = INFINITY;
-    if (job->kind.classes == 0) {
-        c->score = sqrt(c->score);
-        c->transform = level->fold[0].target[best].transform;
-    }
-    if (status == GRAM_OK)
-        remember(job, level, c);
-    return status == GRAM_NUMERICAL ? GRAM_OK : status; /* a candidate that cannot be trained */
+    for (int p = 0; p < PARTS; p++)
+        gram_machine_metric_destroy(&metric[p]);
+    return status == GRAM_NUMERICAL ? GRAM_OK : status; /* a trial that cannot be trained */
 }
 
 /* ---- The search ------------------------------------------------------------------------------ */
-
-enum {
-    FIRST_ROWS =
-        6000, /* of the first level, training and validation: 0.3 s a candidate on 2 cores */
-    SECOND_ROWS = 20000,
-    FAMILIES = 7,
-    KEPT = 3 /* families that are refined */
-};
 
 static const struct {
     double p, q;
 } families[FAMILIES] = {
     {1.5, 1.4},
     {  1,   1},
+    {  2,   1},
+    {  2,   2},
     {1.3, 1.3},
     {1.7, 1.6},
-    {  2,   1},
     {  2, 1.4},
-    {  2,   2}
 };
 
-/* A list of candidates, best first. */
-struct ranking {
-    int count;
-    struct machine_candidate best[KEPT];
+/* How much a search tries. */
+struct effort {
+    int families, learners, powers, rounds; /* learners: families that learn a metric */
+    int64_t rows[2];                        /* of the halves of a level */
 };
 
-struct search {
-    struct machine_job *job;
-    struct machine_level level;
-    double opened, deadline; /* of the level, in gram_machine_seconds() */
-    int tried;
-};
+static const struct effort usual =
+                               {
+                                   4, 2, 2, DEFAULT_ROUNDS, {600, 1200}
+},
+                           thorough = {FAMILIES, 3, 3, MOST_ROUNDS, {1000, 2500}};
 
-static bool time_is_up(const struct search *s)
+/* Sorts trials by their scores. */
+static void sort(struct trial *t, int count)
 {
-    return gram_machine_seconds() > s->deadline;
-}
-
-/* Puts a candidate into its place of the ranking; one of the same family only replaces it. */
-static void rank(struct ranking *ranking, const struct machine_candidate *c, bool families_differ)
-{
-    int at = 0, last;
-
-    for (int i = 0; families_differ && i < ranking->count; i++)
-        if (ranking->best[i].params.p == c->params.p && ranking->best[i].params.q == c->params.q) {
-            if (!(c->score < ranking->best[i].score))
-                return;
-            for (int j = i; j + 1 < ranking->count; j++)
-                ranking->best[j] = ranking->best[j + 1];
-            ranking->count--;
+    for (int i = 1; i < count; i++)
+        for (int j = i; j > 0 && t[j].score < t[j - 1].score; j--) {
+            struct trial swap = t[j];
+            t[j] = t[j - 1];
+            t[j - 1] = swap;
         }
-    while (at < ranking->count && ranking->best[at].score <= c->score)
-        at++;
-    if (at == KEPT)
-        return;
-    last = ranking->count < KEPT ? ranking->count++ : KEPT - 1;
-    for (int j = last; j > at; j--)
-        ranking->best[j] = ranking->best[j - 1];
-    ranking->best[at] = *c;
 }
 
-/* Tries a candidate if there is time; its score stays infinite otherwise. */
-static gram_status try_it(gram_context *g, struct search *s, struct machine_candidate *c)
+/* Doubles or halves the bandwidth as long as that is better. */
+static gram_status try_bandwidths(gram_context *g, struct search *s, struct trial *best)
 {
-    char stage[48];
-    double now;
+    static const double factors[] = {2, 0.5};
 
-    c->score = INFINITY;
-    if (time_is_up(s))
-        return GRAM_OK;
-    now = gram_machine_seconds();
-    (void)snprintf(stage, sizeof stage, "searching, %d tried", s->tried++);
-    gram_machine_progress(s->job, fmin(1, (now - s->opened) / (s->deadline - s->opened)), stage);
-    return try_on_folds(g, s->job, &s->level, c);
-}
-
-/* Every family that the options allow, at two bandwidths and two ridges. */
-static gram_status try_families(gram_context *g, struct search *s,
-                                const struct machine_candidate *start, struct ranking *out)
-{
-    static const double bandwidths[] = {1, 4}, ridges[] = {1e-2, 1e-3};
-    const gram_machine_options *o = &s->job->o;
-
-    for (int f = 0; f < FAMILIES; f++)
-        for (int b = 0; b < (o->bandwidth > 0 ? 1 : 2); b++)
-            for (int r = 0; r < (o->regularization > 0 ? 1 : 2); r++) {
-                struct machine_candidate c = *start;
-
-                c.params.p = o->p > 0 ? o->p : families[f].p;
-                c.params.q = o->q > 0 ? o->q : fmin(families[f].q, c.params.p);
-                if (o->bandwidth == 0)
-                    c.params.bandwidth = bandwidths[b];
-                if (o->regularization == 0)
-                    c.params.ridge = ridges[r];
-                if (c.params.q > c.params.p || (f > 0 && o->p > 0 && o->q > 0))
-                    continue;
-                TRY(try_it(g, s, &c));
-                rank(out, &c, true);
-            }
-    return GRAM_OK;
-}
-
-/* Multiplies the bandwidth or the ridge by factors as long as one of them is better. */
-static gram_status refine(gram_context *g, struct search *s, bool bandwidth,
-                          struct machine_candidate *best)
-{
-    static const double factors[] = {2, 0.5, 3, 1 / 3.0};
-    const double *factor = factors + (bandwidth ? 0 : 2);
-
-    if (bandwidth ? s->job->o.bandwidth > 0 : s->job->o.regularization > 0)
+    if (s->job->o.bandwidth > 0)
         return GRAM_OK;
     for (int direction = 0; direction < 2; direction++) {
         bool better = true;
 
-        for (int steps = 0; better && steps < 4; steps++) {
-            struct machine_candidate c = *best;
+        for (int steps = 0; better && steps < 3; steps++) {
+            struct trial t = *best;
 
-            c.params.bandwidth *= bandwidth ? factor[direction] : 1;
-            c.params.ridge *= bandwidth ? 1 : factor[direction];
-            TRY(try_it(g, s, &c));
-            better = c.score < best->score;
-            if (better)
-                *best = c;
+            t.params.bandwidth *= factors[direction];
+            TRY(try_plain(g, s, &t, best));
+            better = best->params.bandwidth == t.params.bandwidth;
         }
     }
     return GRAM_OK;
 }
 
-/* One step of feature learning with every allowed metric and power. */
-static gram_status try_learning(gram_context *g, struct search *s, struct machine_candidate *best)
+/* Every family that the options allow, without a metric and at two bandwidths; best first. */
+static gram_status try_families(gram_context *g, struct search *s, const struct effort *effort,
+                                const struct trial *start, struct trial *out, int *count)
 {
-    static const double powers[] = {0.25, 0.5};
     const gram_machine_options *o = &s->job->o;
-    struct machine_candidate plain = *best;
-    bool wide = !best->params.full; /* the default is the diagonal: too many features for more */
 
-    if (o->iterations < 0)
-        return GRAM_OK;
-    for (int full = 1; full >= 0; full--)
-        for (int p = 0; p < (o->metric_power > 0 ? 1 : 2); p++) {
-            struct machine_candidate c = plain;
+    for (int f = 0; f < effort->families; f++) {
+        struct trial best = *start;
 
-            if (full ? wide || o->metric == GRAM_METRIC_DIAGONAL : o->metric == GRAM_METRIC_FULL)
+        best.score = INFINITY;
+        for (int b = 0; b < (o->bandwidth > 0 ? 1 : 2); b++) {
+            struct trial t = *start;
+
+            t.params.p = o->p > 0 ? o->p : families[f].p;
+            t.params.q = o->q > 0 ? o->q : fmin(families[f].q, t.params.p);
+            t.params.bandwidth *= b ? 4 : 1;
+            if (t.params.q > t.params.p || (f > 0 && o->p > 0 && o->q > 0))
                 continue;
-            c.params.full = full;
-            c.params.power = o->metric_power > 0 ? o->metric_power : powers[p];
-            c.params.iterations = 1;
-            TRY(try_it(g, s, &c));
-            if (c.score < best->score)
-                *best = c;
+            TRY(try_plain(g, s, &t, &best));
         }
-    if (best->params.iterations > 0)
-        TRY(refine(g, s, true, best));
+        if (isfinite(best.score))
+            out[(*count)++] = best;
+    }
+    sort(out, *count);
+    if (*count > 0)
+        TRY(try_bandwidths(g, s, &out[0]));
     return GRAM_OK;
 }
 
-static gram_status first_level(gram_context *g, struct search *s,
-                               const struct machine_candidate *start, struct ranking *out)
+static bool may_learn(const struct search *s, bool full)
 {
-    struct machine_candidate first = *start;
-    struct ranking coarse = {0};
+    const struct machine_job *job = s->job;
 
-    first.params.full = gram_machine_full_metric(s->job, s->level.fold[0].train.data.width);
-    TRY(try_families(g, s, &first, &coarse));
-    for (int i = 0; i < coarse.count; i++) {
-        struct machine_candidate c = coarse.best[i];
+    if (job->o.iterations < 0 || s->level.parts == 1 || s->level.part[0].data.width < 2)
+        return false;
+    return full ? gram_machine_full_metric(job, s->level.part[0].data.width)
+                : job->o.metric != GRAM_METRIC_FULL;
+}
 
-        if (!isfinite(c.score))
+/* The best of every form of a metric: learned[0] is full, learned[1] diagonal. */
+static gram_status try_learning(gram_context *g, struct search *s, const struct effort *effort,
+                                const struct trial *plain, int count, struct trial *learned)
+{
+    static const double powers[] = {0.5, 0.25, 1};
+    const gram_machine_options *o = &s->job->o;
+    int most = o->iterations > 0 ? o->iterations : effort->rounds;
+
+    for (int form = 0; form < FORMS; form++)
+        for (int i = 0; i < gram_least(count, effort->learners); i++)
+            for (int p = 0; p < (o->metric_power > 0 ? 1 : effort->powers); p++) {
+                struct trial t = plain[i];
+
+                if (!may_learn(s, form == 0))
+                    continue;
+                t.params.full = form == 0;
+                t.params.power = o->metric_power > 0 ? o->metric_power : powers[p];
+                TRY(try_rounds(g, s, &t, most, &learned[form]));
+            }
+    for (int form = 0; form < FORMS && o->bandwidth == 0; form++)
+        for (int b = 0; b < 2 && isfinite(learned[form].score); b++) {
+            struct trial t = learned[form];
+
+            t.params.bandwidth *= b ? 0.5 : 2;
+            TRY(try_rounds(g, s, &t, t.params.iterations, &learned[form]));
+        }
+    return GRAM_OK;
+}
+
+/* Trials near the best ones, drawn at random until the time is up or nothing better is found. */
+static gram_status try_more(gram_context *g, struct search *s, struct trial *plain,
+                            struct trial *learned)
+{
+    const gram_machine_options *o = &s->job->o;
+
+    double best = fmin(plain->score, fmin(learned[0].score, learned[1].score));
+
+    for (int idle = 0; s->deadline > 0 && !time_is_up(s) && idle < MOST_IDLE; idle++) {
+        double now;
+        bool full = gram_random_unit(&s->random) < 0.5;
+        int f = (int)(gram_random_unit(&s->random) * FAMILIES);
+        struct trial t = isfinite(learned[!full].score) ? learned[!full] : *plain;
+        bool learns = may_learn(s, full) && gram_random_unit(&s->random) < 0.8;
+
+        if (o->p == 0 && o->q == 0 && gram_random_unit(&s->random) < 0.5) {
+            t.params.p = families[f].p;
+            t.params.q = families[f].q;
+        }
+        if (o->bandwidth == 0)
+            t.params.bandwidth *= exp2(3 * gram_random_unit(&s->random) - 1.5);
+        if (o->metric_power == 0)
+            t.params.power = 0.2 + 0.8 * gram_random_unit(&s->random);
+        t.params.full = full;
+        if (learns) {
+            TRY(try_rounds(g, s, &t, o->iterations > 0 ? o->iterations : MOST_ROUNDS,
+                           &learned[!full]));
+        } else {
+            TRY(try_plain(g, s, &t, plain));
+        }
+        now = fmin(plain->score, fmin(learned[0].score, learned[1].score));
+        idle = now < best ? 0 : idle;
+        best = fmin(best, now);
+    }
+    return GRAM_OK;
+}
+
+/* What came first once more, on the rows of the second level. */
+static gram_status try_again(gram_context *g, struct search *s, struct trial *plain,
+                             struct trial *learned)
+{
+    const gram_machine_options *o = &s->job->o;
+
+    struct trial first = *plain;
+
+    plain->score = INFINITY;
+    TRY(try_plain(g, s, &first, plain));
+    for (int form = 0; form < FORMS; form++) {
+        struct trial t = learned[form];
+
+        if (!isfinite(t.score))
             continue;
-        TRY(refine(g, s, true, &c));
-        TRY(refine(g, s, false, &c));
-        rank(out, &c, false);
+        learned[form].score = INFINITY;
+        TRY(try_rounds(g, s, &t, o->iterations > 0 ? o->iterations : t.params.iterations + 1,
+                       &learned[form]));
     }
-    for (int i = 0; i < out->count; i++)
-        TRY(try_learning(g, s, &out->best[i]));
-    coarse = *out;
-    out->count = 0;
-    for (int i = 0; i < coarse.count; i++)
-        rank(out, &coarse.best[i], false);
     return GRAM_OK;
 }
 
-/* The best two again, on more rows, with the ridge adapted to them. */
-static gram_status second_level(gram_context *g, struct search *s, struct ranking *ranking)
+/* The most rows that are left out at a time, for half of the memory. */
+static int64_t rows_that_fit(const gram_context *g, const struct search *s)
 {
-    struct ranking out = {0};
-
-    for (int i = 0; i < ranking->count && i < 2; i++) {
-        struct machine_candidate c = ranking->best[i];
-
-        TRY(try_it(g, s, &c));
-        if (isfinite(c.score))
-            TRY(refine(g, s, false, &c));
-        if (isfinite(c.score))
-            rank(&out, &c, false);
-    }
-    if (out.count > 0)
-        *ranking = out;
-    return GRAM_OK;
+    return gram_most(gram_machine_loo_rows(g, 0.5 * s->job->memory), LEAST_ROWS / 2);
 }
 
-/* Each level has as much of the progress as it may take of the time. */
-static gram_status open_level(gram_context *g, struct search *s, int64_t rows, double deadline)
+/* The rows of a half: those of the effort, fewer where there are many features or little memory. */
+static int64_t half_rows(const gram_context *g, const struct search *s, int64_t most, double work)
 {
-    s->job->from = s->job->to;
-    s->job->to += 1 / 3.0;
-    s->opened = gram_machine_seconds();
-    s->deadline = deadline;
-    return level_open(g, s->job, rows, &s->level);
+    int64_t rows = (int64_t)sqrt(work / (double)(s->job->table->columns + 1));
+
+    rows = gram_most(gram_least(rows, most), LEAST_ROWS / 2);
+    return gram_least(rows, rows_that_fit(g, s));
 }
 
-static gram_status levels(gram_context *g, struct search *s, const struct machine_candidate *start,
-                          struct ranking *ranking)
+/* Both levels: what is best without a metric, and with each form of one. */
+static gram_status levels(gram_context *g, struct search *s, const struct trial *start,
+                          struct trial *plain, struct trial *learned)
 {
-    double limit = s->job->o.time_limit > 0 ? s->job->o.time_limit : 300;
-    int64_t second = s->job->rows < SECOND_ROWS ? s->job->rows : SECOND_ROWS;
-    gram_status status;
+    const struct effort *effort = s->job->o.search > 0 ? &thorough : &usual;
+    double limit = s->job->o.time_limit > 0 ? s->job->o.time_limit : 300, began = s->job->started;
+    int64_t first = half_rows(g, s, effort->rows[0], 1.5e8),
+            second = half_rows(g, s, effort->rows[1], 1.5e9);
+    struct trial family[FAMILIES];
+    int count = 0;
 
-    /* A third of the time each: the last third is for the fit that follows the search. */
-    TRY(open_level(g, s, FIRST_ROWS, s->job->started + limit / 3));
-    status = first_level(g, s, start, ranking);
-    level_close(g, &s->level);
-    TRY(status);
-    if (second <= FIRST_ROWS || ranking->count == 0)
+    s->deadline = s->job->o.search > 0 ? began + 0.6 * limit : 0;
+    TRY(gram_machine_level_open(g, s, PARTS * first, false));
+    TRY(try_families(g, s, effort, start, family, &count));
+    if (count == 0)
         return GRAM_OK;
-    TRY(open_level(g, s, second, s->job->started + 2 * limit / 3));
-    status = second_level(g, s, ranking);
-    level_close(g, &s->level);
-    return status;
+    *plain = family[0];
+    TRY(try_learning(g, s, effort, family, count, learned));
+    TRY(try_more(g, s, plain, learned));
+    if (s->level.rows == s->job->rows || second <= first)
+        return GRAM_OK;
+    s->deadline = s->job->o.search > 0 ? began + 0.8 * limit : 0;
+    TRY(gram_machine_level_open(g, s, PARTS * second, false));
+    return try_again(g, s, plain, learned);
+}
+
+/* A trial once more among the rows of the last level: its ridge, and the outputs that say how good
+ * it is and calibrate probabilities. */
+static gram_status try_last(gram_context *g, struct search *s, struct trial *t,
+                            struct machine_held_out *out)
+{
+    struct machine_metric metric[PARTS] = {{0}, {0}};
+    gram_status status =
+        gram_machine_level_open(g, s, gram_least(LAST_ROWS, rows_that_fit(g, s)), true);
+    int rounds = s->level.parts == PARTS ? t->params.iterations : 0;
+    double ridges[MOST_RIDGES];
+    int count = ridges_near(s, t->params.ridge, ridges);
+
+    if (status == GRAM_OK)
+        show(s);
+    for (int round = 0; status == GRAM_OK && round < rounds; round++)
+        status = learn(g, s, t, metric);
+    if (status == GRAM_OK)
+        status = gram_machine_trial_score(g, s, metric, ridges, count, t);
+    if (status == GRAM_OK && isfinite(t->score))
+        status = gram_machine_trial_keep(g, s, t, out);
+    for (int p = 0; p < PARTS; p++)
+        gram_machine_metric_destroy(&metric[p]);
+    return status == GRAM_NUMERICAL ? GRAM_OK : status;
+}
+
+static gram_status run(gram_context *g, struct search *s, struct machine_recipe *recipe,
+                       struct machine_held_out *out)
+{
+    const gram_machine_options *o = &s->job->o;
+    struct trial start = {.params = recipe->params, .transform = recipe->transform};
+    struct trial plain, learned[FORMS], *best;
+
+    start.score = INFINITY;
+    if (o->search < 0) { /* the documented defaults: only their outputs are found */
+        s->given_ridge = true;
+        return try_last(g, s, &start, out);
+    }
+    if (o->bandwidth == 0)
+        start.params.bandwidth = 1;
+    plain = learned[0] = learned[1] = start;
+    TRY(levels(g, s, &start, &plain, learned));
+    if (!isfinite(plain.score)) /* no time for a single trial: the defaults stand */
+        return GRAM_OK;
+    best = &learned[learned[1].score < learned[0].score];
+    s->job->without = plain.score;
+    s->job->with = best->score;
+    if (!(best->score < 0.995 * plain.score)) /* less is not worth a metric */
+        best = &plain;
+    TRY(try_last(g, s, best, out));
+    recipe->params = best->params;
+    recipe->params.rounds_known = true;
+    recipe->params.ridge_chosen = !s->given_ridge;
+    recipe->transform = best->transform;
+    return GRAM_OK;
+}
+
+/* glibc keeps up to 64 MiB of what was freed at the end of its heap; the matrix of all rows is to
+ * be the peak of a fit. */
+static void give_back(void)
+{
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
 }
 
 gram_status gram_machine_search(gram_context *g, struct machine_job *job,
-                                struct machine_recipe *recipe)
+                                struct machine_recipe *recipe, struct machine_held_out *out)
 {
-    struct search s = {.job = job};
-    struct machine_candidate start = {.params = recipe->params, .transform = recipe->transform};
-    struct ranking ranking = {0};
+    struct search s = {.job = job,
+                       .planned = 60,
+                       .random = job->o.seed,
+                       .given_ridge = job->o.regularization > 0,
+                       .opened = gram_machine_seconds()};
+    gram_status status;
 
-    start.params.iterations = 0;
-    TRY(levels(g, &s, &start, &ranking));
-    if (ranking.count == 0 || !isfinite(ranking.best[0].score))
-        return GRAM_OK; /* no time for a single candidate: the defaults stand */
-    recipe->params = ranking.best[0].params;
-    recipe->transform = ranking.best[0].transform;
-    if (recipe->params.iterations > 0) /* the last fit keeps the best of two rounds */
-        recipe->params.iterations = job->o.iterations > 0 ? job->o.iterations : 2;
-    return GRAM_OK;
+    job->to = 0.5;
+    status = run(g, &s, recipe, out);
+    gram_machine_level_close(g, &s.level);
+    gram_scratch_release(g);
+    give_back();
+    return status;
 }

@@ -147,6 +147,7 @@ void gram_machine_target_destroy(struct machine_target *target)
         free(target->class_name[i]);
     free(target->class_name);
     free(target->class_value);
+    free(target->calibration);
     free(target->name);
     *target = (struct machine_target){0};
 }
@@ -257,34 +258,61 @@ void gram_machine_target_encode(const struct machine_target *target, const gram_
     }
 }
 
+/* One row's output for a class; two classes share one. */
+static double output_of(const struct machine_target *target, const double *f, int64_t stride,
+                        int64_t class)
+{
+    if (gram_machine_target_outputs(target) == 1)
+        return class ? f[0] : 1 - f[0];
+    return f[class * stride];
+}
+
+/* What is largest for the most probable class. */
+static double rank_of(const struct machine_target *target, const double *f, int64_t stride,
+                      int64_t class)
+{
+    double v = output_of(target, f, stride, class);
+
+    return target->calibration ? target->calibration[0] * v + target->calibration[1 + class] : v;
+}
+
+static double most_probable(const struct machine_target *target, const double *f, int64_t stride)
+{
+    double most = rank_of(target, f, stride, 0);
+    int64_t best = 0;
+
+    for (int64_t j = 1; j < target->classes; j++) {
+        double v = rank_of(target, f, stride, j);
+        if (v > most) {
+            most = v;
+            best = j;
+        }
+    }
+    return isnan(most) ? NAN : (double)best;
+}
+
 double gram_machine_target_decode(const struct machine_target *target, const double *f,
                                   int64_t stride)
 {
     double v = unscaled(target, f[0]);
-    int64_t best = 0;
 
-    if (target->classes == 2)
-        return isnan(f[0]) ? NAN : f[0] > 0.5;
-    if (target->classes == 0 && target->transform == GRAM_TRANSFORM_LOG)
+    if (target->classes > 0)
+        return most_probable(target, f, stride);
+    if (target->transform == GRAM_TRANSFORM_LOG)
         return exp(v);
-    if (target->classes == 0 && target->transform == GRAM_TRANSFORM_SQRT)
+    if (target->transform == GRAM_TRANSFORM_SQRT)
         return isnan(v) ? NAN : v > 0 ? v * v : 0;
-    if (target->classes == 0)
-        return v;
-    for (int64_t j = 1; j < target->classes; j++)
-        if (f[j * stride] > f[best * stride])
-            best = j;
-    return isnan(f[best * stride]) ? NAN : (double)best;
+    return v;
 }
 
-void gram_machine_target_probabilities(const struct machine_target *target, const double *f,
-                                       int64_t stride, double *out, int64_t out_stride)
+/* Outputs of least squares that nothing has calibrated: clipped, and divided by their sum. */
+static void clipped(const struct machine_target *target, const double *f, int64_t stride,
+                    double *out, int64_t out_stride)
 {
-    int64_t outputs = gram_machine_target_outputs(target);
     double sum = 0;
 
     for (int64_t j = 0; j < target->classes; j++) {
-        double v = outputs == 1 ? (j ? f[0] : 1 - f[0]) : f[j * stride];
+        double v = output_of(target, f, stride, j);
         v = v < gram_machine_least_probability ? gram_machine_least_probability
             : v > 1                            ? 1
                                                : v; /* NaN stays */
@@ -295,13 +323,200 @@ void gram_machine_target_probabilities(const struct machine_target *target, cons
         out[j * out_stride] /= sum;
 }
 
+void gram_machine_target_probabilities(const struct machine_target *target, const double *f,
+                                       int64_t stride, double *out, int64_t out_stride)
+{
+    double most = -INFINITY, sum = 0;
+
+    if (!target->calibration) {
+        clipped(target, f, stride, out, out_stride);
+        return;
+    }
+    for (int64_t j = 0; j < target->classes; j++) {
+        out[j * out_stride] = rank_of(target, f, stride, j);
+        most = fmax(most, out[j * out_stride]);
+    }
+    for (int64_t j = 0; j < target->classes; j++)
+        sum += out[j * out_stride] = exp(out[j * out_stride] - most);
+    for (int64_t j = 0; j < target->classes; j++) {
+        double uniform = target->calibration[1 + target->classes];
+
+        out[j * out_stride] =
+            (1 - uniform) * out[j * out_stride] / sum + uniform / (double)target->classes;
+    }
+}
+
+/* ---- Calibration ----------------------------------------------------------------------------- */
+
+/*
+ * p_j = exp(a f_j + c log pi_j) / sum_i exp(a f_i + c log pi_i), where pi are the shares of the
+ * classes: temperature scaling (Guo, Pleiss, Sun and Weinberger, ICML 2017), with a weight of the
+ * prior, which is Platt's scaling where there are two classes.  The mean log loss is convex in a
+ * and c; Newton's method with halved steps finds its minimum.  A share 1 / (rows + 1) of the
+ * uniform distribution is mixed in, since so many rows cannot show that a class is rarer.
+ */
+struct calibration {
+    const struct machine_target *target;
+    const double *f, *prior; /* log pi */
+    const int64_t *class;
+    int64_t count;
+};
+
+/* The mean log loss at (a, c), with its gradient and Hessian, and a little of |a, c|^2, without
+ * which classes that are told apart without an error would have no minimum. */
+static double log_loss_at(const struct calibration *k, const double *at, double *gradient,
+                          double *hessian, double *v)
+{
+    const double least = 1e-6;
+    double loss = least * (at[0] * at[0] / 2 + at[1] * at[1] / 2), rows = (double)k->count;
+
+    gradient[0] = least * at[0];
+    gradient[1] = least * at[1];
+    hessian[0] = hessian[2] = least;
+    hessian[1] = 0;
+    for (int64_t i = 0; i < k->count; i++) {
+        double most = -INFINITY, sum = 0, mean[2] = {0, 0}, second[3] = {0, 0, 0};
+
+        for (int64_t j = 0; j < k->target->classes; j++) {
+            v[j] = at[0] * output_of(k->target, k->f + i, k->count, j) + at[1] * k->prior[j];
+            most = fmax(most, v[j]);
+        }
+        for (int64_t j = 0; j < k->target->classes; j++) {
+            double x[2] = {output_of(k->target, k->f + i, k->count, j), k->prior[j]};
+            double p = exp(v[j] - most);
+
+            sum += p;
+            for (int d = 0; d < 2; d++)
+                mean[d] += p * x[d];
+            second[0] += p * x[0] * x[0];
+            second[1] += p * x[0] * x[1];
+            second[2] += p * x[1] * x[1];
+        }
+        loss += (log(sum) + most - v[k->class[i]]) / rows;
+        for (int d = 0; d < 2; d++)
+            mean[d] /= sum;
+        gradient[0] += (mean[0] - output_of(k->target, k->f + i, k->count, k->class[i])) / rows;
+        gradient[1] += (mean[1] - k->prior[k->class[i]]) / rows;
+        hessian[0] += (second[0] / sum - mean[0] * mean[0]) / rows;
+        hessian[1] += (second[1] / sum - mean[0] * mean[1]) / rows;
+        hessian[2] += (second[2] / sum - mean[1] * mean[1]) / rows;
+    }
+    return loss;
+}
+
+static void minimise(const struct calibration *k, double *at, double *v)
+{
+    double gradient[2], hessian[3], next[2], loss = log_loss_at(k, at, gradient, hessian, v);
+
+    for (int step = 0; step < 50; step++) {
+        double det = hessian[0] * hessian[2] - hessian[1] * hessian[1], size = 1, tried = INFINITY;
+        double d[2] = {(hessian[2] * gradient[0] - hessian[1] * gradient[1]) / det,
+                       (hessian[0] * gradient[1] - hessian[1] * gradient[0]) / det};
+        double slope = gradient[0] * d[0] + gradient[1] * d[1];
+
+        if (!(slope > 1e-12)) /* NaN too */
+            return;
+        for (; size > 1e-6; size /= 2) {
+            next[0] = at[0] - size * d[0];
+            next[1] = at[1] - size * d[1];
+            tried = log_loss_at(k, next, gradient, hessian, v);
+            if (tried <= loss - 1e-4 * size * slope)
+                break;
+        }
+        if (!(tried < loss))
+            return;
+        at[0] = next[0];
+        at[1] = next[1];
+        loss = tried;
+    }
+}
+
+/* The logarithms of the shares of the classes, each of which counts once more than it is there. */
+static void priors(const struct machine_target *target, const int64_t *class, int64_t count,
+                   double *out)
+{
+    for (int64_t j = 0; j < target->classes; j++)
+        out[j] = 1;
+    for (int64_t i = 0; i < count; i++)
+        out[class[i]]++;
+    for (int64_t j = 0; j < target->classes; j++)
+        out[j] = log(out[j] / (double)(count + target->classes));
+}
+
+/* Rows of a known class and finite outputs, side by side. */
+static int64_t known(const struct machine_target *target, const gram_column *column,
+                     const int64_t *rows, int64_t count, const double *f, int64_t *class,
+                     double *out)
+{
+    int64_t outputs = gram_machine_target_outputs(target), kept = 0;
+
+    for (int pass = 0; pass < 2; pass++) {
+        int64_t at = 0;
+
+        for (int64_t i = 0; i < count; i++) {
+            int64_t found = find_class(target, column, rows[i]);
+            bool finite = found >= 0;
+
+            for (int64_t j = 0; j < outputs; j++)
+                finite &= isfinite(f[j * count + i]) != 0;
+            if (!finite)
+                continue;
+            for (int64_t j = 0; pass && j < outputs; j++)
+                out[j * kept + at] = f[j * count + i];
+            if (pass)
+                class[at] = found;
+            at++;
+        }
+        kept = at;
+    }
+    return kept;
+}
+
+gram_status gram_machine_target_calibrate(gram_context *g, const gram_column *column,
+                                          const int64_t *rows, int64_t count, const double *f,
+                                          struct machine_target *target)
+{
+    int64_t classes = target->classes, outputs = gram_machine_target_outputs(target);
+    size_t numbers = (size_t)(count * outputs + 2 * classes);
+    double *own = malloc(numbers * sizeof *own + 1), at[2] = {1, 0};
+    int64_t *class = malloc((size_t)count * sizeof *class + 1);
+    double *calibration = malloc((size_t)(classes + 2) * sizeof *calibration);
+    struct calibration k = {.target = target, .f = own, .class = class};
+
+    if (!own || !class || !calibration) {
+        free(own);
+        free(class);
+        free(calibration);
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the outputs of %lld rows",
+                         (long long)count);
+    }
+    k.count = known(target, column, rows, count, f, class, own);
+    k.prior = own + count * outputs;
+    priors(target, class, k.count, own + count * outputs);
+    if (k.count > 0)
+        minimise(&k, at, own + count * outputs + classes);
+    calibration[0] = at[0];
+    for (int64_t j = 0; j < classes; j++)
+        calibration[1 + j] = at[1] * k.prior[j];
+    calibration[1 + classes] = 1 / (double)(k.count + 1);
+    free(own);
+    free(class);
+    if (k.count > 0 && at[0] > 0) {
+        free(target->calibration);
+        target->calibration = calibration;
+    } else {
+        free(calibration); /* outputs that say nothing of the classes are left as they are */
+    }
+    return GRAM_OK;
+}
+
 /* ---- Scores ---------------------------------------------------------------------------------- */
 
 /* Sums that every metric is made of; those of a regression in units of unit, a power of two about
  * as large as the largest target, so that no square overflows or vanishes. */
 struct tally {
     int64_t rows, right;
-    double unit, mean, absolute, squared, spread, log_loss;
+    double unit, mean, absolute, squared, fourth, spread, log_loss;
 };
 
 static void count_class(const struct machine_target *target, int64_t class, const double *f,
@@ -339,7 +554,17 @@ static void count_number(double y, double f, struct tally *t)
 
     t->absolute += fabs(e);
     t->squared += e * e;
+    t->fourth += e * e * e * e;
     t->spread += d * d;
+}
+
+/* The standard error of a root of a mean of squares, from that of the mean. */
+static double spread_of_rmse(const struct tally *t)
+{
+    double n = (double)t->rows, mean = t->squared / n;
+    double variance = fmax(0, t->fourth / n - mean * mean) / (n - 1);
+
+    return mean > 0 ? sqrt(variance / mean) / 2 : n > 1 ? 0 : NAN;
 }
 
 gram_status gram_machine_score_outputs(gram_context *g, const struct machine_target *target,
@@ -368,15 +593,24 @@ gram_status gram_machine_score_outputs(gram_context *g, const struct machine_tar
     }
     free(p);
     *out = (gram_machine_score){
-        .size = sizeof *out, .rows = t.rows, .score = NAN, .mae = NAN, .r2 = NAN, .log_loss = NAN};
+        .size = sizeof *out,
+        .rows = t.rows,
+        .score = NAN,
+        .mae = NAN,
+        .r2 = NAN,
+        .log_loss = NAN,
+        .spread = NAN,
+    };
     out->metric = target->classes ? "accuracy" : "rmse";
     if (t.rows > 0 && target->classes) {
         out->score = (double)t.right / (double)t.rows;
         out->log_loss = t.log_loss / (double)t.rows;
+        out->spread = sqrt(out->score * (1 - out->score) / (double)(t.rows - 1));
     } else if (t.rows > 0) {
         out->score = sqrt(t.squared / (double)t.rows) * t.unit;
         out->mae = t.absolute / (double)t.rows * t.unit;
         out->r2 = t.spread > 0 ? 1 - t.squared / t.spread : NAN;
+        out->spread = spread_of_rmse(&t) * t.unit;
     }
     return GRAM_OK;
 }

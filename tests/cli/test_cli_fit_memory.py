@@ -20,7 +20,8 @@ import resource, subprocess, sys
 subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 """
-MATRIX = 4 * ROWS**2  # bytes, in f32: 10 % of it is more than a process and BLAS's buffers take
+MATRIX = 4 * ROWS**2  # bytes, in f32: 10 % of it is more than a process takes
+BUFFER = 2**25  # of BLAS, for a further thread that calls it
 RANK = 800  # of the preconditioner at so many rows: gram_machine_preconditioner_rank
 
 
@@ -51,13 +52,13 @@ def peak_of(*arguments):
 
 def test_cholesky_holds_one_matrix(table):
     peak = peak_bytes(table, "--solver", "cholesky")
-    assert MATRIX < peak <= 1.1 * MATRIX  # at least the matrix: the peak is really seen
+    assert MATRIX < peak <= 1.1 * MATRIX + BUFFER  # at least the matrix: the peak is really seen
 
 
 def test_conjugate_gradients_hold_half_a_matrix_and_the_preconditioner(table):
     peak = peak_bytes(table)
     least = MATRIX / 2 + 4 * 2 * RANK * ROWS
-    assert least < peak <= 1.1 * least
+    assert least < peak <= 1.1 * least + BUFFER
 
 
 def test_feature_learning_holds_no_more_than_a_matrix(table):

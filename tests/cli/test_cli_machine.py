@@ -17,7 +17,8 @@ def test_fit_reports(letters):
     _, report, _ = letters
     assert report["task"] == "classification" and report["target"] == "letter"
     assert report["rows"] == 1500 and report["features"] == 16 and report["classes"] == 26
-    assert report["metric"] == "accuracy" and report["score"] is None
+    assert report["metric"] == "accuracy" and 0.75 < report["score"] < 1
+    assert report["leave_one_out"]["score"] == report["score"]
     assert 0 < report["stages"]["fit"] <= report["seconds"]
     assert isinstance(report["hyperparameters"], dict) and report["hyperparameters"]
     shares = list(report["importance"].values())

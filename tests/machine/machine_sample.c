@@ -61,8 +61,10 @@ void sample_destroy(struct sample *s)
 gram_machine *sample_fit(struct harness *h, struct sample *s, const gram_column *target,
                          const gram_machine_options *options)
 {
+    const gram_machine_options fixed = SAMPLE_OPTIONS;
     gram_machine *m = NULL;
 
+    options = options ? options : &fixed;
     CHECK(h, gram_machine_fit(h->g, table_of(s), target, options, &m) == GRAM_OK, "%s",
           gram_message(h->g));
     if (!m)

@@ -34,7 +34,14 @@ void sample_destroy(struct sample *s);
 /* The table points into the sample itself, which therefore must have come to rest. */
 const gram_table *table_of(struct sample *s);
 
-/* A machine, or the end of the program; its score. */
+/* Fixed defaults, so that two fits differ in what a test varies; test_machine_choice.c has the
+ * rest. */
+#define SAMPLE_OPTIONS                                 \
+  {                                                    \
+    .size = sizeof(gram_machine_options), .search = -1 \
+  }
+
+/* A machine, or the end of the program; its score.  options NULL: SAMPLE_OPTIONS. */
 gram_machine *sample_fit(struct harness *h, struct sample *s, const gram_column *target,
                          const gram_machine_options *options);
 double sample_score(struct harness *h, const gram_machine *m, struct sample *s,

@@ -11,7 +11,7 @@
 static void check_regression(struct harness *h)
 {
     struct sample train = sample_make(h, ROWS), fresh = sample_make(h, NEW_ROWS);
-    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    gram_machine_options o = SAMPLE_OPTIONS;
 
     for (int iterations = 0; iterations <= 2; iterations += 2)
         for (int dtype = GRAM_F32; dtype <= GRAM_F64; dtype++) {
@@ -73,7 +73,7 @@ static void check_classification(struct harness *h)
 {
     struct sample train = sample_make(h, ROWS), fresh = sample_make(h, NEW_ROWS);
     double *binary = must_allocate(ROWS * sizeof *binary);
-    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    gram_machine_options o = SAMPLE_OPTIONS;
     gram_machine *m = sample_fit(h, &train, &train.label, NULL);
 
     CHECK(h, gram_machine_class_count(m) == 3, "classes");
@@ -112,7 +112,7 @@ static void check_classification(struct harness *h)
 static void check_solvers(struct harness *h)
 {
     struct sample train = sample_make(h, 2500), fresh = sample_make(h, NEW_ROWS);
-    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    gram_machine_options o = SAMPLE_OPTIONS;
     gram_machine *exact, *iterated;
 
     o.dtype = GRAM_F64;
@@ -136,7 +136,7 @@ static void check_batches(struct harness *h)
     struct sample train = sample_make(h, 1000), fresh = sample_make(h, 300);
     double together[300], alone;
     gram_tensor all = gram_vector(together, 300, GRAM_F64), one = gram_vector(&alone, 1, GRAM_F64);
-    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    gram_machine_options o = SAMPLE_OPTIONS;
     gram_machine *m;
 
     o.regularization = 1e-6; /* large coefficients of both signs */
@@ -165,7 +165,7 @@ static void check_weights(struct harness *h)
 {
     struct sample one = sample_make(h, 80), two = sample_make(h, 160);
     double *weights = must_allocate(80 * sizeof *weights);
-    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    gram_machine_options o = SAMPLE_OPTIONS;
     gram_machine *weighted, *copied;
 
     for (int i = 0; i < 160; i++) {
@@ -194,7 +194,7 @@ static void check_weights(struct harness *h)
 static void check_tree(struct harness *h)
 {
     struct sample train = sample_make(h, 3000), fresh = sample_make(h, NEW_ROWS);
-    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    gram_machine_options o = SAMPLE_OPTIONS;
     gram_machine *m;
 
     o.leaf_rows = 500;
@@ -221,12 +221,12 @@ static void check_tree(struct harness *h)
 static void check_search(struct harness *h)
 {
     struct sample train = sample_make(h, ROWS), fresh = sample_make(h, NEW_ROWS);
-    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    gram_machine_options o = SAMPLE_OPTIONS;
     gram_machine *plain = sample_fit(h, &train, &train.number, NULL), *searched;
     double before = sample_score(h, plain, &fresh, &fresh.number), after;
 
     o.search = 1;
-    o.time_limit = 36000; /* it ends by itself, long before */
+    o.time_limit = 3;
     searched = sample_fit(h, &train, &train.number, &o);
     after = sample_score(h, searched, &fresh, &fresh.number);
     CHECK(h, after < before, "rmse %g with a search, %g without", after, before);

@@ -88,7 +88,7 @@ static void check_score(struct harness *h, const gram_machine *m, struct sample 
 static void round_trip(struct harness *h, const struct hard *k, const char *path)
 {
     struct sample s = sample_make(h, HARD_ROWS);
-    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    gram_machine_options o = SAMPLE_OPTIONS;
     gram_machine *m, *loaded = NULL;
 
     make_hard(&s, k);
@@ -124,7 +124,7 @@ static void what_is_fitted_can_be_loaded(struct harness *h)
 static void what_cannot_be_loaded_is_not_saved(struct harness *h)
 {
     struct sample s = sample_make(h, HARD_ROWS);
-    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    gram_machine_options o = SAMPLE_OPTIONS;
     char path[] = "/tmp/gram-test-XXXXXX";
     gram_machine *m, *loaded = NULL;
     double *spoilt[6], before;
@@ -177,7 +177,7 @@ static bool spoil(const char *path, double number, double other)
 static void a_tree_of_nan_is_refused(struct harness *h)
 {
     struct sample s = sample_make(h, HARD_ROWS);
-    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    gram_machine_options o = SAMPLE_OPTIONS;
     char path[] = "/tmp/gram-test-XXXXXX";
     gram_machine *m, *loaded = NULL;
 
@@ -205,7 +205,7 @@ static void a_transform_that_is_none_is_refused(struct harness *h)
 {
     static const double none[] = {-1, 0.5, 1e300, -1e300, NAN, INFINITY};
     struct sample s = sample_make(h, HARD_ROWS);
-    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    gram_machine_options o = SAMPLE_OPTIONS;
     char path[] = "/tmp/gram-test-XXXXXX";
     gram_machine *m, *loaded = NULL;
 

@@ -27,7 +27,7 @@ static char *read_all(const char *path, size_t *size)
 static void check_file(struct harness *h, int64_t leaf_rows, bool labels)
 {
     struct sample train = sample_make(h, ROWS), fresh = sample_make(h, NEW_ROWS);
-    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    gram_machine_options o = SAMPLE_OPTIONS;
     const gram_column *target = labels ? &train.label : &train.number;
     char first[] = "/tmp/gram-test-XXXXXX", second[] = "/tmp/gram-test-XXXXXX";
     char *bytes[2];
@@ -82,7 +82,7 @@ static void expect_refusal(struct harness *h, const gram_table *table, const gra
 static void check_refusals(struct harness *h)
 {
     struct sample s = sample_make(h, 50);
-    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    gram_machine_options o = SAMPLE_OPTIONS;
     double same[50] = {0}, missing[50];
     gram_column constant = {"y", same, NULL}, none = {"y", missing, NULL};
 
@@ -148,7 +148,7 @@ static void check_allocations(struct harness *h)
     struct sample s = sample_make(h, 60);
     struct failing_alloc alloc = FAILING_ALLOC_INIT;
     gram_context_options options = GRAM_CONTEXT_OPTIONS_INIT;
-    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    gram_machine_options o = SAMPLE_OPTIONS;
     gram_context *g;
     bool failed = true;
 
@@ -187,7 +187,7 @@ static void cancel_at_once(void *user, double fraction, const char *stage)
 static void check_cancel(struct harness *h)
 {
     struct sample s = sample_make(h, 300);
-    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    gram_machine_options o = SAMPLE_OPTIONS;
     gram_machine *m;
 
     o.progress = cancel_at_once;

@@ -118,7 +118,7 @@ def test_weights_and_options(diamonds):
     np.testing.assert_allclose(plain.predict(table), ones.predict(table), rtol=1e-10)
     more = gram.Machine.fit(table, price, seed=1, dtype="float64", weights=np.arange(1, 101) / 9)
     assert not np.allclose(plain.predict(table), more.predict(table), rtol=1e-6)
-    learned = {"iterations": 1, "seed": 1, "dtype": "float64"}
+    learned = {"iterations": 1, "seed": 1, "dtype": "float64", "search": -1}
     every, same, few = (
         gram.Machine.fit(table, price, metric_rows=rows, **learned).importances
         for rows in (0, 80, 20)

@@ -1,0 +1,336 @@
+/*
+ * machine_trial.c - one trial of a search: its score by leave-one-out, at every ridge and transform
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "machine_trial.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LEAST_ROWS = 40, /* with fewer, a half says nothing, and no metric is learned */
+    MOST_TOLD = 500  /* trials that the description lists */
+};
+
+/* ---- Levels ---------------------------------------------------------------------------------- */
+
+/* Which transforms a target without a given one is tried under: a positive one that leans to small
+ * values also by its root and its logarithm. */
+static int transforms_of(const struct machine_job *job, gram_transform *out)
+{
+    double n = (double)job->rows, mean = 0, m2 = 0, m3 = 0, least = INFINITY;
+
+    out[0] = job->o.target_transform;
+    if (job->kind.classes > 0 || (out[0] == GRAM_TRANSFORM_AUTO && job->o.search < 0))
+        out[0] = GRAM_TRANSFORM_NONE;
+    if (out[0] != GRAM_TRANSFORM_AUTO)
+        return 1;
+    for (int64_t i = 0; i < job->rows; i++)
+        mean += job->target->numbers[job->row[i]] / n;
+    for (int64_t i = 0; i < job->rows; i++) {
+        double v = job->target->numbers[job->row[i]], d = v - mean;
+        m2 += d * d / n;
+        m3 += d * d * d / n;
+        least = fmin(least, v);
+    }
+    out[0] = GRAM_TRANSFORM_NONE;
+    out[1] = GRAM_TRANSFORM_SQRT;
+    out[2] = GRAM_TRANSFORM_LOG;
+    return least > 0 && m3 > pow(m2, 1.5) ? TRANSFORMS : 1;
+}
+
+/* Features and all targets of a part's rows. */
+static gram_status part_open(gram_context *g, const struct machine_job *job,
+                             const struct gram_encoder *encoder, const struct level *level,
+                             struct part *part)
+{
+    int64_t each = gram_machine_target_outputs(&job->kind);
+    const int64_t *rows = job->row + part->first;
+    size_t size = gram_dtype_size(job->o.dtype), column = (size_t)part->count * size;
+
+    TRY(gram_machine_encoded_create(g, job, (int64_t[2]){part->count, encoder->width},
+                                    each * level->transforms, &part->memory));
+    part->data = part->memory.data;
+    for (int t = 0; t < level->transforms; t++)
+        gram_machine_target_encode(&level->target[t], job->target, rows, part->count, job->o.dtype,
+                                   (char *)part->data.y + (size_t)(t * each) * column);
+    for (int64_t i = 0; part->data.weights && i < part->count; i++)
+        ((double *)part->data.weights)[i] = job->o.weights[rows[i]];
+    TRY(gram_encoder_apply(g, encoder, job->table, rows, part->count, job->o.dtype,
+                           (char *)part->data.x));
+    TRY(gram_krr_send(g, part->data.x, column * (size_t)encoder->width, &part->x));
+    part->data.x = part->x.data;
+    return gram_krr_allocate(g, column * (size_t)encoder->width + 1, &part->z);
+}
+
+static void part_close(gram_context *g, struct part *part)
+{
+    gram_krr_free(g, &part->x);
+    gram_krr_free(g, &part->z);
+    gram_machine_encoded_destroy(g, &part->memory);
+}
+
+void gram_machine_level_close(gram_context *g, struct level *level)
+{
+    for (int p = 0; p < level->parts; p++)
+        part_close(g, &level->part[p]);
+    part_close(g, &level->whole);
+    gram_krr_free(g, &level->alpha);
+    gram_free(g, level->path, level->path_bytes);
+    gram_free(g, level->out, level->out_bytes);
+    *level = (struct level){0};
+}
+
+/* Room for the outputs and coefficients of a trial. */
+static gram_status level_room(gram_context *g, struct level *level)
+{
+    const struct machine_data *largest =
+        level->joint ? &level->whole.data : &level->part[level->parts - 1].data;
+    size_t entries = (size_t)(largest->rows * largest->outputs) * MOST_RIDGES;
+
+    level->path_bytes = (size_t)(level->rows * largest->outputs) * MOST_RIDGES * sizeof(double) *
+                        (level->joint ? 2 : 1);
+    level->out_bytes = (size_t)(level->rows * largest->outputs) * sizeof *level->out;
+    level->path = gram_alloc(g, level->path_bytes);
+    level->out = gram_alloc(g, level->out_bytes);
+    if (!level->path || !level->out)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the outputs of %lld rows",
+                         (long long)level->rows);
+    return gram_krr_allocate(g, entries * gram_dtype_size(largest->dtype), &level->alpha);
+}
+
+/* The first rows of the job, which are in random order, in so many parts. */
+static gram_status level_fill(gram_context *g, struct machine_job *job, struct level *level)
+{
+    const struct gram_encoding how = {GRAM_STANDARDISE, job->o.max_categories};
+    gram_transform transform[TRANSFORMS] = {0};
+    struct gram_encoder *encoder = NULL;
+    gram_status status =
+        gram_encoder_fit(g, job->table, job->target->name, job->row, level->rows, &how, &encoder);
+
+    level->transforms = transforms_of(job, transform);
+    for (int t = 0; status == GRAM_OK && t < level->transforms; t++) {
+        level->target[t] = job->kind;
+        if (job->kind.classes == 0)
+            status = gram_machine_target_scale(g, job->target, transform[t], job->row, level->rows,
+                                               &level->target[t]);
+    }
+    for (int p = 0; status == GRAM_OK && p < level->parts; p++) {
+        struct part *part = &level->part[p];
+
+        part->first = level->rows * p / level->parts;
+        part->count = level->rows * (p + 1) / level->parts - part->first;
+        status = part_open(g, job, encoder, level, part);
+    }
+    level->whole.count = level->rows;
+    if (status == GRAM_OK && level->joint)
+        status = part_open(g, job, encoder, level, &level->whole);
+    gram_encoder_destroy(encoder);
+    return status == GRAM_OK ? level_room(g, level) : status;
+}
+
+/* Where the outputs of a part begin. */
+static double *path_of(const struct level *level, const struct part *part)
+{
+    int64_t before = part == &level->whole ? level->rows : part->first;
+
+    return level->path + before * part->data.outputs * MOST_RIDGES;
+}
+
+gram_status gram_machine_level_open(gram_context *g, struct search *s, int64_t rows, bool joint)
+{
+    gram_status status;
+
+    gram_machine_level_close(g, &s->level);
+    s->level.rows = gram_least(rows, s->job->rows);
+    s->level.parts = s->level.rows >= LEAST_ROWS ? PARTS : 1;
+    s->level.joint = joint;
+    status = level_fill(g, s->job, &s->level);
+    if (status != GRAM_OK)
+        gram_machine_level_close(g, &s->level);
+    return status;
+}
+
+/* ---- A trial --------------------------------------------------------------------------------- */
+
+/* Everything that a trial adds up: for each ridge and each transform. */
+struct losses {
+    int count;
+    double ridge[MOST_RIDGES], sum[MOST_RIDGES][TRANSFORMS];
+};
+
+static gram_status add_part(gram_context *g, const struct search *s, const struct part *part,
+                            struct losses *l)
+{
+    const struct machine_job *job = s->job;
+    int64_t outputs = part->data.outputs, each = outputs / s->level.transforms;
+    double rows = (double)part->count;
+
+    for (int r = 0; r < l->count; r++)
+        for (int t = 0; t < s->level.transforms; t++) {
+            const double *f = path_of(&s->level, part) + (r * outputs + t * each) * part->count;
+            gram_machine_score score;
+            double squares = 0;
+
+            TRY(gram_machine_score_outputs(g, &s->level.target[t], job->target,
+                                           job->row + part->first, part->count, f, &score));
+            for (int64_t i = 0; job->kind.classes && i < each * part->count; i++) {
+                double e = f[i] - krr_element(part->data.dtype, part->data.y, i);
+                squares += e * e;
+            }
+            l->sum[r][t] += job->kind.classes ? rows * (1 - score.score) + squares
+                                              : rows * score.score * score.score;
+        }
+    return GRAM_OK;
+}
+
+/* Outputs of a part at the ridges of l, in the metric. */
+static gram_status part_outputs(gram_context *g, const struct search *s, const struct part *part,
+                                const struct machine_params *params,
+                                const struct machine_metric *metric, const struct losses *l)
+{
+    struct machine_data z = part->data;
+    struct machine_loo loo = {.z = &z,
+                              .ridge = l->ridge,
+                              .count = l->count,
+                              .out = path_of(&s->level, part),
+                              .alpha = s->level.alpha.data};
+    gram_kernel_options kernel;
+    double bandwidth;
+
+    if (metric->w) {
+        TRY(gram_machine_metric_apply(g, metric, z.dtype, z.rows, part->x.data, part->z.data));
+        z.x = part->z.data;
+    }
+    TRY(gram_machine_bandwidth(g, params, &z, &bandwidth));
+    kernel = gram_machine_kernel(params->p, params->q, bandwidth);
+    loo.kernel = &kernel;
+    gram_scratch_release(g);
+    return gram_machine_loo(g, &loo);
+}
+
+/* The least loss; a NaN never is. */
+static void choose(const struct search *s, const struct losses *l, int *ridge, int *transform)
+{
+    double best = INFINITY;
+
+    *ridge = *transform = 0;
+    for (int r = 0; r < l->count; r++)
+        for (int t = 0; t < s->level.transforms; t++)
+            if (l->sum[r][t] < best) {
+                best = l->sum[r][t];
+                *ridge = r;
+                *transform = t;
+            }
+}
+
+static void remember(const struct search *s, const struct trial *c)
+{
+    struct gram_json_text *t = &s->job->history;
+    const struct {
+        const char *name;
+        double value;
+    } entries[] = {
+        {                                                             "rows", (double)s->level.rows},
+        {                                                                "p",           c->params.p},
+        {                                                                "q",           c->params.q},
+        {c->params.relative_bandwidth ? "bandwidth_in_medians" : "bandwidth",   c->params.bandwidth},
+        {                                                   "regularization",       c->params.ridge},
+        {                                                       "iterations",  c->params.iterations},
+        {                                                      "full_metric",        c->params.full},
+        {                                                     "metric_power",       c->params.power},
+        {                                                        "transform",          c->transform},
+        {                                                            "score",              c->score},
+    };
+
+    if (s->tried > MOST_TOLD)
+        return;
+    gram_json_add(t, t->length > 0 ? ", {" : "{");
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        gram_json_add_name(t, entries[i].name);
+        gram_json_add_number(t, entries[i].value);
+    }
+    gram_json_add(t, "}");
+}
+
+/* Keeps the outputs of a part at a ridge and a transform. */
+static void keep_outputs(struct level *level, const struct part *part, int ridge, int transform)
+{
+    int64_t outputs = part->data.outputs, each = outputs / level->transforms;
+    const double *from = path_of(level, part) + (ridge * outputs + transform * each) * part->count;
+
+    for (int64_t j = 0; j < each; j++)
+        memcpy(level->out + j * level->rows + part->first, from + j * part->count,
+               (size_t)part->count * sizeof *from);
+}
+
+/* The outputs of a part's rows among those of all rows. */
+static void take_part(const struct level *level, const struct part *part, int ridges)
+{
+    const double *from = path_of(level, &level->whole) + part->first;
+    double *to = path_of(level, part);
+
+    for (int64_t j = 0; j < ridges * part->data.outputs; j++)
+        memcpy(to + j * part->count, from + j * level->rows, (size_t)part->count * sizeof *to);
+}
+
+gram_status gram_machine_trial_score(gram_context *g, struct search *s,
+                                     const struct machine_metric *metric, const double *ridges,
+                                     int count, struct trial *t)
+{
+    struct losses l = {.count = count};
+    struct level *level = &s->level;
+    gram_status status = GRAM_OK;
+    int ridge, transform;
+
+    memcpy(l.ridge, ridges, (size_t)count * sizeof *ridges);
+    for (int p = 0; status == GRAM_OK && p < level->parts; p++) {
+        const struct part *part = &level->part[p];
+        const struct machine_metric *of = &metric[level->parts - 1 - p];
+        bool known = level->joint && p > 0 && !of->w; /* no metric: as before */
+
+        if (!known)
+            status = part_outputs(g, s, level->joint ? &level->whole : part, &t->params, of, &l);
+        if (status == GRAM_OK && level->joint)
+            take_part(level, part, count);
+        if (status == GRAM_OK)
+            status = add_part(g, s, part, &l);
+        if (status == GRAM_OK && gram_cancelled(g))
+            status = gram_fail(g, GRAM_CANCELLED, "cancelled");
+    }
+    TRY(status);
+    choose(s, &l, &ridge, &transform);
+    for (int p = 0; p < level->parts; p++)
+        keep_outputs(level, &level->part[p], ridge, transform);
+    t->params.ridge = ridges[ridge];
+    t->score = l.sum[ridge][transform] / (double)level->rows;
+    if (!isfinite(t->score))
+        t->score = INFINITY;
+    if (s->job->kind.classes == 0) {
+        t->score = sqrt(t->score);
+        t->transform = level->target[transform].transform;
+    }
+    remember(s, t);
+    return GRAM_OK;
+}
+
+gram_status gram_machine_trial_keep(gram_context *g, const struct search *s,
+                                    const struct trial *best, struct machine_held_out *out)
+{
+    const struct level *level = &s->level;
+    struct machine_target scale = level->target[0];
+    size_t each = (size_t)gram_machine_target_outputs(&s->job->kind);
+    size_t bytes = (size_t)level->rows * each * sizeof(double);
+    double *f = malloc(bytes + 1);
+
+    if (!f)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the outputs of %lld rows",
+                         (long long)level->rows);
+    for (int t = 1; t < level->transforms; t++)
+        if (level->target[t].transform == best->transform)
+            scale = level->target[t];
+    memcpy(f, level->out, bytes);
+    *out = (struct machine_held_out){level->rows, scale, f};
+    return GRAM_OK;
+}

@@ -1,0 +1,66 @@
+/*
+ * machine_trial.h - what a search compares: trials, and the levels that have their rows
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_MACHINE_TRIAL_H
+#define GRAM_MACHINE_TRIAL_H
+#include "machine.h"
+
+enum {
+    PARTS = 2,
+    TRANSFORMS = 3, /* none, sqrt, log */
+    MOST_RIDGES = 5 /* of a trial */
+};
+
+struct trial {
+    struct machine_params params; /* iterations: the rounds that the metric has had */
+    gram_transform transform;
+    double score; /* lower is better: rmse, or error rate + mean squared error */
+};
+
+struct part {
+    int64_t first, count; /* of the level's rows */
+    struct machine_encoded memory;
+    struct machine_data data; /* x is where the context computes; targets side by side */
+    struct krr_array x, z;    /* z: features in a metric */
+};
+
+struct level {
+    int parts, transforms;
+    bool joint; /* a half is scored among all rows */
+    int64_t rows;
+    struct machine_target target[TRANSFORMS]; /* scales; names borrowed */
+    struct part part[PARTS], whole;           /* whole: where joint */
+    double *path; /* outputs: of each part, ridges by targets by rows; then the same of whole */
+    size_t path_bytes;
+    struct krr_array alpha; /* room for a part's coefficients, where the context computes */
+    double *out;            /* of the last trial, rows by outputs and column-major */
+    size_t out_bytes;
+};
+
+struct search {
+    struct machine_job *job;
+    struct level level;
+    double deadline; /* of the level, in gram_machine_seconds(); 0: none */
+    double opened;
+    int tried, planned; /* trials */
+    bool given_ridge;
+    uint64_t random;
+};
+
+/* The first rows of the job, which are in random order, in two halves; joint: each half is scored
+ * among all rows.  What was open is closed before. */
+gram_status gram_machine_level_open(gram_context *g, struct search *s, int64_t rows, bool joint);
+void gram_machine_level_close(gram_context *g, struct level *level);
+
+/* Scores a trial at some ridges, and fills in the best of them and its transform.  metric has the
+ * metric of each part, in which the other one is scored. */
+gram_status gram_machine_trial_score(gram_context *g, struct search *s,
+                                     const struct machine_metric *metric, const double *ridges,
+                                     int count, struct trial *t);
+
+/* The outputs of the last trial, for the caller. */
+gram_status gram_machine_trial_keep(gram_context *g, const struct search *s,
+                                    const struct trial *best, struct machine_held_out *out);
+#endif
