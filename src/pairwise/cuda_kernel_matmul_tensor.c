@@ -16,6 +16,7 @@ enum {
     MOST_STRIPS = 4,       /* of 128 rows of x a block */
     TENSOR_COLUMNS = 8,    /* of v a pass: shared memory of every chip holds their sums */
     TENSOR_DEPTH = 20,     /* from which an H100 took less time than by differences: see below */
+    SINGLE_DEPTH = 10,     /* the same for one column of v */
     PANEL_BYTES = 1 << 28, /* of many small items */
     SIDE_SLOTS = 8,        /* of a pair whose sum is known, beside its function */
     COLUMN_SLOTS = 2,      /* of a column of v; the same for its mirror image */
@@ -73,10 +74,13 @@ bool cuda_tensor_plan(const gram_context *g, const struct gram_kernel_matmul_op 
 }
 
 /*
- * n = 10^6, or 3 10^5 for d = 90 and more, x = y, one column, Gaussian, seconds on an H100:
- *   d                   3      10     28     90      256
- *   tensor cores        3.35   1.04   0.520  0.084   0.204
- *   differences         0.233  0.488  1.437  0.558   1.086
+ * n = 10^6, or 3 10^5 for d = 90 and more, x = y, Gaussian, seconds on an H100, where differences
+ * are those of kernel_matmul.cu, and of panels for d = 90 and more:
+ *   d                            10      28      90      256
+ *   tensor cores, one column     0.415   0.521   0.0855  0.191
+ *   differences                  0.480   1.43    0.56    1.08
+ *   tensor cores, 16 columns     2.42    2.67    0.314   0.534
+ *   differences                  1.66    3.70    0.96    1.47
  */
 bool cuda_tensor_pays(const struct fused *f)
 {
@@ -89,7 +93,7 @@ bool cuda_tensor_pays(const struct fused *f)
     const double work =
         (double)op->batch.count * (double)f->op->out.rows * (double)f->op->v.rows * (double)depth;
 
-    return depth >= TENSOR_DEPTH && work >= least_work &&
+    return depth >= (f->op->out.cols == 1 ? SINGLE_DEPTH : TENSOR_DEPTH) && work >= least_work &&
            f->groups * pass <= cuda_fused_panel_slots(f, 2 * depth + function);
 }
 
