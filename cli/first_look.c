@@ -230,6 +230,8 @@ static struct values count_values(const struct column *c, int64_t rows)
     int64_t first = -1;
     double before = 0;
 
+    if (!c->texts && !c->numbers)
+        return v;
     for (int64_t row = 0; row < rows; row++) {
         if (c->texts ? !c->texts[row] : isnan(c->numbers[row]))
             continue;

@@ -406,7 +406,8 @@ static double log_loss_at(const struct calibration *k, const double *at, double 
 
 static void minimise(const struct calibration *k, double *at, double *v)
 {
-    double gradient[2], hessian[3], next[2], loss = log_loss_at(k, at, gradient, hessian, v);
+    double gradient[2], hessian[3], next[2] = {at[0], at[1]};
+    double loss = log_loss_at(k, at, gradient, hessian, v);
 
     for (int step = 0; step < 50; step++) {
         double det = hessian[0] * hessian[2] - hessian[1] * hessian[1], size = 1, tried = INFINITY;
@@ -416,12 +417,11 @@ static void minimise(const struct calibration *k, double *at, double *v)
 
         if (!(slope > 1e-12)) /* NaN too */
             return;
-        for (; size > 1e-6; size /= 2) {
+        for (int halved = 0; halved < 20 && !(tried <= loss - 1e-4 * size * slope); halved++) {
+            size = ldexp(1, -halved);
             next[0] = at[0] - size * d[0];
             next[1] = at[1] - size * d[1];
             tried = log_loss_at(k, next, gradient, hessian, v);
-            if (tried <= loss - 1e-4 * size * slope)
-                break;
         }
         if (!(tried < loss))
             return;
