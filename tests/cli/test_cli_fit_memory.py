@@ -21,7 +21,7 @@ subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 """
 MATRIX = 4 * ROWS**2  # bytes, in f32: 10 % of it is more than a process takes
-BUFFER = 2**25  # of BLAS, for a further thread that calls it
+BUFFER = 2 * 2**25  # of BLAS: for a further thread that calls it, and for one of its own
 RANK = 800  # of the preconditioner at so many rows: gram_machine_preconditioner_rank
 
 
