@@ -151,7 +151,7 @@ class RFMClassifier(ClassifierMixin, _Machine):
         metric: Literal["auto", "diagonal", "full"] = "auto",
         metric_power: float | None = None,
         metric_rows: int | None = None,
-        search: bool = False,
+        search: bool | None = None,
         time_limit: float | None = None,
         validation: float | None = None,
         solver: Literal["auto", "cholesky", "cg"] = "auto",
