@@ -64,8 +64,8 @@ static void show(struct search *s)
     char stage[48];
 
     if (s->deadline > 0)
-        done = (gram_machine_seconds() - s->opened) / (s->deadline - s->opened);
-    (void)snprintf(stage, sizeof stage, "choosing, %d tried", s->tried++);
+        done = (gram_machine_seconds() - s->opened) / (s->last - s->opened);
+    (void)snprintf(stage, sizeof stage, "searching, %d tried", s->tried++);
     gram_machine_progress(s->job, fmin(1, done), stage);
 }
 
@@ -391,6 +391,7 @@ static gram_status levels(gram_context *g, struct search *s, const struct trial 
     struct trial family[FAMILIES];
     int count = 0;
 
+    s->last = began + 0.8 * limit;
     s->deadline = s->job->o.search > 0 ? began + 0.6 * limit : 0;
     TRY(gram_machine_level_open(g, s, PARTS * first, false));
     TRY(try_families(g, s, effort, start, family, &count));
@@ -401,7 +402,7 @@ static gram_status levels(gram_context *g, struct search *s, const struct trial 
     TRY(try_more(g, s, plain, learned));
     if (s->level.rows == s->job->rows || second <= first)
         return GRAM_OK;
-    s->deadline = s->job->o.search > 0 ? began + 0.8 * limit : 0;
+    s->deadline = s->job->o.search > 0 ? s->last : 0;
     TRY(gram_machine_level_open(g, s, PARTS * second, false));
     return try_again(g, s, plain, learned);
 }

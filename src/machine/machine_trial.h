@@ -42,9 +42,9 @@ struct level {
 struct search {
     struct machine_job *job;
     struct level level;
-    double deadline; /* of the level, in gram_machine_seconds(); 0: none */
-    double opened;
-    int tried, planned; /* trials */
+    double deadline;     /* of the level, in gram_machine_seconds(); 0: none */
+    double opened, last; /* when the search began, and the last deadline */
+    int tried, planned;  /* trials */
     bool given_ridge;
     uint64_t random;
 };

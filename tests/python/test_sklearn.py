@@ -535,7 +535,7 @@ def test_options_of_a_fit(capsys):
     assert not np.allclose(plain.predict(x), log.predict(x))
     assert not capsys.readouterr().out
     RFMClassifier(random_state=0, verbose=True).fit(x, y > y.mean())
-    assert "[RFMClassifier]   0 % choosing, 0 tried" in capsys.readouterr().out
+    assert "[RFMClassifier]   0 % searching, 0 tried" in capsys.readouterr().out
     with pytest.raises(ValueError, match="^gram.Machine.fit: memory_limit"):
         RFMRegressor(memory_limit=-1).fit(x, y)
 
