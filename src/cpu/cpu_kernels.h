@@ -222,6 +222,27 @@ struct gram_product_kernels {
     gram_product_lanes *lanes;
 };
 
+/* Columns of v in whole groups of those that a kernel takes. */
+static inline int64_t gram_product_padded(const struct gram_product_kernels *kernels,
+                                          int64_t columns)
+{
+    int64_t whole = columns / kernels->most * kernels->most, rest = 1;
+
+    if (whole == columns)
+        return whole;
+    while (rest < columns - whole)
+        rest *= 2;
+    return whole + rest;
+}
+
+/* The next of `left` padded columns that one kernel takes: 2^[the result]. */
+static inline int gram_product_width(const struct gram_product_kernels *kernels, int64_t left)
+{
+    const int64_t taken = left < kernels->most ? left : kernels->most;
+
+    return taken >= 8 ? 3 : taken >= 4 ? 2 : taken >= 2 ? 1 : 0;
+}
+
 /*
  * Exponentials of a piece of a kernel matrix, of `rows` rows and `cols` columns:
  *   weights[r*ldw + j] = exp(-(scale (largest[r] - values[r*ld + j]))), or, where logs is given,

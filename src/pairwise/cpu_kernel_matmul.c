@@ -114,18 +114,6 @@ static int64_t edge_of(const struct fused_job *job, int64_t points)
     return gram_most(GROUP, gram_least(most, gram_round_up(edge, GROUP)));
 }
 
-/* Columns of v in whole groups of those that a kernel takes. */
-static int64_t pad_values(const struct gram_product_kernels *products, int64_t values)
-{
-    int64_t whole = values / products->most * products->most, rest = 1;
-
-    if (whole == values)
-        return whole;
-    while (rest < values - whole)
-        rest *= 2;
-    return whole + rest;
-}
-
 static void choose_sides(struct fused_job *job)
 {
     const struct gram_cdist_op *op = &job->op->kernel;
@@ -157,7 +145,7 @@ static void describe(gram_context *g, const struct gram_kernel_matmul_op *op, st
     job->plan.dtype = op->out.dtype; /* of a plan without pairs too */
     job->plan.element = (int64_t)gram_dtype_size(op->out.dtype);
     job->products = job->plan.kernels->product[op->out.dtype];
-    job->padded = pad_values(job->products, job->values);
+    job->padded = gram_product_padded(job->products, job->values);
     job->blas = job->values > FEW_COLUMNS;
     choose_sides(job);
     job->alone = op->kernel.batch.count > 1 && job->tasks <= 1;
@@ -320,14 +308,6 @@ static void compute_piece(const struct fused_task *task, const struct piece *p)
 
 /* ---- Few columns of v: pieces in L1 --------------------------------------------------------- */
 
-/* The columns of v from c on that one kernel takes: 2^[the result]. */
-static int width_of(const struct fused_job *job, int64_t c)
-{
-    const int64_t left = gram_least(job->products->most, job->padded - c);
-
-    return left >= 8 ? 3 : left >= 4 ? 2 : left >= 2 ? 1 : 0;
-}
-
 static void multiply_piece(const struct fused_task *task, const struct piece *p, bool to_columns)
 {
     const struct fused_job *job = task->job;
@@ -339,19 +319,20 @@ static void multiply_piece(const struct fused_task *task, const struct piece *p,
         .ldk = p->ld,
     };
 
-    for (int64_t c = 0; c < job->padded; c += INT64_C(1) << width_of(job, c)) {
+    for (int64_t c = 0; c < job->padded;
+         c += INT64_C(1) << gram_product_width(job->products, job->padded - c)) {
         if (job->to_rows) {
             t.v = task->at.column_v + (c * job->columns.edge + p->col) * element;
             t.ldv = job->columns.edge;
             t.sums = task->at.strip_sums + c * STRIP * job->products->vector_bytes;
-            job->products->rows[width_of(job, c)](&t);
+            job->products->rows[gram_product_width(job->products, job->padded - c)](&t);
         }
         if (to_columns) {
             t.v = task->at.row_v + (p->row * job->padded + c) * element;
             t.ldv = job->padded;
             t.sums = task->at.column_sums + (c * job->columns.edge + p->col) * element;
             t.ld_sums = job->columns.edge;
-            job->products->columns[width_of(job, c)](&t);
+            job->products->columns[gram_product_width(job->products, job->padded - c)](&t);
         }
     }
 }
@@ -361,8 +342,9 @@ static void add_strip(const struct fused_task *task, int64_t row, int64_t rows)
 {
     const struct fused_job *job = task->job;
 
-    for (int64_t c = 0; c < job->values; c += INT64_C(1) << width_of(job, c)) {
-        const int64_t width = INT64_C(1) << width_of(job, c);
+    for (int64_t c = 0; c < job->values;
+         c += INT64_C(1) << gram_product_width(job->products, job->padded - c)) {
+        const int64_t width = INT64_C(1) << gram_product_width(job->products, job->padded - c);
         const char *sums = task->at.strip_sums + c * STRIP * job->products->vector_bytes;
         for (int64_t r = 0; r < rows; r++)
             job->products->lanes(gram_least(width, job->values - c),

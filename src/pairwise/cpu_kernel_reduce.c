@@ -171,26 +171,6 @@ static void take_largest(const struct reduce_job *job, const struct reduce_share
     row->reference = isnan(row->value) ? NAN : reference;
 }
 
-/* The columns of v from c on that one kernel takes: 2^[the result]. */
-static int width_of(const struct reduce_job *job, int64_t c)
-{
-    const int64_t left = gram_least(job->products->most, job->padded - c);
-
-    return left >= 8 ? 3 : left >= 4 ? 2 : left >= 2 ? 1 : 0;
-}
-
-/* Columns of v in whole groups of those that a kernel takes. */
-static int64_t pad_columns(const struct gram_product_kernels *products, int64_t columns)
-{
-    int64_t whole = columns / products->most * products->most, rest = 1;
-
-    if (whole == columns)
-        return whole;
-    while (rest < columns - whole)
-        rest *= 2;
-    return whole + rest;
-}
-
 /* The columns of a matrix whose rows belong to those of a block, packed. */
 static void pack(const struct reduce_job *job, const struct gram_view *matrix, int64_t padded,
                  const struct pair_block *block, char *to)
@@ -233,10 +213,11 @@ static void multiply(const struct reduce_job *job, const struct reduce_share *sh
                                   .ldk = piece->ldw,
                                   .ldv = job->walk.ld};
 
-    for (int64_t c = 0; c < job->padded; c += INT64_C(1) << width_of(job, c)) {
+    for (int64_t c = 0; c < job->padded;
+         c += INT64_C(1) << gram_product_width(job->products, job->padded - c)) {
         t.v = share->v + (c * t.ldv + col) * element;
         t.sums = share->products + c * GROUP * vector;
-        job->products->rows[width_of(job, c)](&t);
+        job->products->rows[gram_product_width(job->products, job->padded - c)](&t);
     }
 }
 
@@ -250,8 +231,9 @@ static void add_row(const struct reduce_job *job, const struct reduce_share *sha
     if (job->rows[place].value == -INFINITY) /* all weights are equal, and 0 */
         return;
     job->products->lanes(1, share->sums + r * vector, &job->rows[place].sum);
-    for (int64_t c = 0; c < job->columns; c += INT64_C(1) << width_of(job, c)) {
-        const int64_t width = INT64_C(1) << width_of(job, c);
+    for (int64_t c = 0; c < job->columns;
+         c += INT64_C(1) << gram_product_width(job->products, job->padded - c)) {
+        const int64_t width = INT64_C(1) << gram_product_width(job->products, job->padded - c);
         job->products->lanes(gram_least(width, job->columns - c),
                              share->products + (c * GROUP + r * width) * vector, sums + c);
     }
@@ -429,7 +411,7 @@ static gram_status open_job(gram_context *g, const struct gram_kernel_reduce_op 
     cpu_pair_walk_plan(walk, sizeof(struct reduce_row) + (size_t)job->columns * sizeof(double));
     job->kernels = gram_cpu_kernels_of(g)->reduce[walk->dtype];
     job->products = gram_cpu_kernels_of(g)->product[walk->dtype];
-    job->padded = pad_columns(job->products, job->columns);
+    job->padded = gram_product_padded(job->products, job->columns);
     job->scale = scale_in(walk->dtype, op->scale);
     job->merged = walk->parts > 1;
     threads = (size_t)gram_least(g->threads, walk->tasks);

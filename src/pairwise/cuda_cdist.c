@@ -351,12 +351,6 @@ void cuda_cdist_variant(const struct cuda_cdist_plan *plan, struct cuda_variant 
     set_options(plan, &cdist, v);
 }
 
-/* The cuda_code of an expression: its text is only written where the kernel has to be made. */
-static char *write_expression(const void *expression)
-{
-    return gram_cuda_expression_text(expression);
-}
-
 /* Kernels go on from tile to tile, so that a list whose length only the device knows gets a few
  * blocks on each processor. */
 gram_status cuda_cdist_launch(gram_context *g, const struct cuda_cdist_plan *plan,
@@ -367,19 +361,11 @@ gram_status cuda_cdist_launch(gram_context *g, const struct cuda_cdist_plan *pla
     const struct cuda_grid grid = {.blocks = list ? gram_least(plan->tiles, listed) : plan->tiles,
                                    .threads = THREADS,
                                    .shared = shared_bytes(&plan->options, device->arch)};
-    uint64_t words[CUDA_EXPRESSION_WORDS];
-    struct cuda_code code = {.name = "pair_expression.cuh",
-                             .identity = words,
-                             .write = write_expression,
-                             .of = plan->expression};
     struct cuda_variant v;
 
     cuda_cdist_variant(plan, &v);
-    if (plan->expression) {
-        code.identity_bytes = gram_cuda_expression_words(plan->expression, words) * sizeof *words;
-        v.code = &code;
-    }
-    return cuda_launch(g, &v, &grid, (void *[]){(void *)&plan->params, &list});
+    return gram_cuda_expression_launch(g, plan->expression, &v, &grid,
+                                       (void *[]){(void *)&plan->params, &list});
 }
 
 /* ---- Panels --------------------------------------------------------------------------------- */

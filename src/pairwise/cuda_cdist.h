@@ -77,12 +77,10 @@ gram_status cuda_run_rounds(gram_context *g, const struct gram_batch *batch,
 
 /* The text of pair_expression.cuh, for free(); NULL: no memory. */
 char *gram_cuda_expression_text(const struct gram_expression *e);
-/* The program in words, which two expressions of the same text alone share, and their number. */
-enum {
-    CUDA_EXPRESSION_WORDS = 2 * GRAM_EXPRESSION_NODES
-};
-size_t gram_cuda_expression_words(const struct gram_expression *e,
-                                  uint64_t words[CUDA_EXPRESSION_WORDS]);
+/* cuda_launch of a kernel that includes the code of an expression; e NULL: it includes none. */
+gram_status gram_cuda_expression_launch(gram_context *g, const struct gram_expression *e,
+                                        struct cuda_variant *v, const struct cuda_grid *grid,
+                                        void **params);
 /* A number that is likely to be its own: for places in tables, not instead of the words. */
 uint64_t gram_cuda_expression_number(const struct gram_expression *e);
 /* How many constants its code wants: into out, if it is not NULL and they are at most

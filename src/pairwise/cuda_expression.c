@@ -203,6 +203,10 @@ char *gram_cuda_expression_text(const struct gram_expression *e)
     return text;
 }
 
+enum {
+    CUDA_EXPRESSION_WORDS = 2 * GRAM_EXPRESSION_NODES
+};
+
 static void node_words(const struct gram_node *n, uint64_t words[2])
 {
     words[0] = n->op;
@@ -211,12 +215,33 @@ static void node_words(const struct gram_node *n, uint64_t words[2])
     memcpy(&words[1], &n->number, sizeof n->number);
 }
 
-size_t gram_cuda_expression_words(const struct gram_expression *e,
-                                  uint64_t words[CUDA_EXPRESSION_WORDS])
+/* The program in words, which two expressions of the same text alone share, and their number. */
+static size_t program_words(const struct gram_expression *e, uint64_t words[CUDA_EXPRESSION_WORDS])
 {
     for (int i = 0; i < e->count; i++)
         node_words(&e->node[i], words + (ptrdiff_t)2 * i);
     return 2 * (size_t)e->count;
+}
+
+/* The cuda_code of an expression: its text is only written where the kernel has to be made. */
+static char *write_text(const void *expression)
+{
+    return gram_cuda_expression_text(expression);
+}
+
+gram_status gram_cuda_expression_launch(gram_context *g, const struct gram_expression *e,
+                                        struct cuda_variant *v, const struct cuda_grid *grid,
+                                        void **params)
+{
+    uint64_t words[CUDA_EXPRESSION_WORDS];
+    struct cuda_code code = {
+        .name = "pair_expression.cuh", .identity = words, .write = write_text, .of = e};
+
+    if (e) {
+        code.identity_bytes = program_words(e, words) * sizeof *words;
+        v->code = &code;
+    }
+    return cuda_launch(g, v, grid, params);
 }
 
 uint64_t gram_cuda_expression_number(const struct gram_expression *e)

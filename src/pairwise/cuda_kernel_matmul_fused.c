@@ -280,11 +280,6 @@ static void take_sums(struct fused *f, struct gram_layout *layout)
 
 /* ---- Launches -------------------------------------------------------------------------------- */
 
-static char *write_expression(const void *expression)
-{
-    return gram_cuda_expression_text(expression);
-}
-
 /* The kernel of a plan, but for the code of its expression. */
 static void set_variant(const struct fused *f, struct cuda_variant *v)
 {
@@ -302,7 +297,6 @@ static void set_variant(const struct fused *f, struct cuda_variant *v)
 
 static gram_status launch(gram_context *g, const struct fused *f, const struct matmul_round *round)
 {
-    const struct gram_expression *expression = f->plan.expression;
     const int64_t blocks = gram_ceil_div(round->rows, block_of(f));
     const struct cuda_grid grid = {.blocks = blocks * f->slices * f->groups * round->items,
                                    .threads = MATMUL_THREADS};
@@ -315,19 +309,10 @@ static gram_status launch(gram_context *g, const struct fused *f, const struct m
                                           .slices = f->slices,
                                           .slice_points = f->slice_points,
                                           .pair = f->plan.params};
-    uint64_t words[CUDA_EXPRESSION_WORDS];
-    struct cuda_code code = {.name = "pair_expression.cuh",
-                             .identity = words,
-                             .write = write_expression,
-                             .of = expression};
     struct cuda_variant v;
 
     set_variant(f, &v);
-    if (expression) {
-        code.identity_bytes = gram_cuda_expression_words(expression, words) * sizeof *words;
-        v.code = &code;
-    }
-    return cuda_launch(g, &v, &grid, (void *[]){&params});
+    return gram_cuda_expression_launch(g, f->plan.expression, &v, &grid, (void *[]){&params});
 }
 
 /* A number that is 0 stands for no regularization; other outputs than values have none. */

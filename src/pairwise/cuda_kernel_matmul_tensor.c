@@ -151,11 +151,6 @@ void cuda_tensor_take(struct fused *f, struct gram_layout *layout)
 
 /* ---- Launches -------------------------------------------------------------------------------- */
 
-static char *write_expression(const void *expression)
-{
-    return gram_cuda_expression_text(expression);
-}
-
 static void pack_variant(const struct fused *f, const struct cuda_kernel *kernel,
                          struct cuda_variant *v)
 {
@@ -226,7 +221,6 @@ static bool has_slots(const struct fused *f)
 gram_status cuda_tensor_launch(gram_context *g, const struct fused *f,
                                const struct matmul_round *round)
 {
-    const struct gram_expression *expression = f->plan.expression;
     const int64_t blocks = gram_ceil_div(round->rows, (int64_t)SQUARE_ROWS * f->rows);
     const struct cuda_grid grid = {.blocks = blocks * f->slices * f->groups * round->items,
                                    .threads = TENSOR_THREADS,
@@ -244,17 +238,8 @@ gram_status cuda_tensor_launch(gram_context *g, const struct fused *f,
                  .slice_points = f->slice_points,
                  .pair = f->plan.params},
     };
-    uint64_t words[CUDA_EXPRESSION_WORDS];
-    struct cuda_code code = {.name = "pair_expression.cuh",
-                             .identity = words,
-                             .write = write_expression,
-                             .of = expression};
     struct cuda_variant v;
 
     cuda_tensor_variant(f, &v);
-    if (expression) {
-        code.identity_bytes = gram_cuda_expression_words(expression, words) * sizeof *words;
-        v.code = &code;
-    }
-    return cuda_launch(g, &v, &grid, (void *[]){&params});
+    return gram_cuda_expression_launch(g, f->plan.expression, &v, &grid, (void *[]){&params});
 }
