@@ -136,7 +136,7 @@ static enum exit_status norm_options(const struct fit_settings *s, gram_machine_
         return fail(why, CLI_USAGE,
                     "--kernel determines --p and --exponent; give only one of them");
     o->q = q > 0 ? q : isnan(s->q) ? 0 : s->q;
-    if (named && o->q == 0 && s->fixed)
+    if (named && o->q == 0 && !s->automatic)
         o->q = 1;
     o->p = p == SAME ? o->q : p > 0 ? p : isnan(s->p) ? 0 : s->p;
     if (o->p > 0 && o->q > o->p)

@@ -26,6 +26,14 @@ def test_fit_reports(letters):
     assert abs(sum(shares) - 1) < 1e-9 and min(shares) >= 0
 
 
+def test_a_named_kernel_keeps_its_exponent(tmp_path):
+    """A Laplace kernel has exponent 1, and is not chosen to be a Gaussian one."""
+    rows = "\n".join(f"{i / 50},{(i / 50) ** 2}" for i in range(100))
+    (tmp_path / "t.csv").write_text("x,y\n" + rows + "\n")
+    report = gram_json("fit", "t.csv", "-y", "y", "-o", "m", "--kernel", "laplace", cwd=tmp_path)
+    assert report["hyperparameters"]["p"] == 2 and report["hyperparameters"]["q"] == 1
+
+
 def test_model_is_safetensors(letters):
     folder, _, _ = letters
     tensors = load_file(folder / "model")
