@@ -95,6 +95,7 @@ static void leave_one_out_text(struct output *out, const struct fit_result *r)
     const char *described = gram_machine_describe(r->machine);
     size_t size;
     const char *all = json_member(described, "leave_one_out", &size);
+    const char *chosen = json_member(described, "hyperparameters", &size);
     double with = number_of(described, "score_with_metric");
     double without = number_of(described, "score_without_metric");
 
@@ -109,7 +110,8 @@ static void leave_one_out_text(struct output *out, const struct fit_result *r)
     }
     if (isfinite(with) && isfinite(without))
         output_format(out, "feature learning %s: loss %.4g with it, %.4g without\n",
-                      with < 0.995 * without ? "helped" : "did not help", with, without);
+                      number_of(chosen, "iterations") > 0 ? "helped" : "did not help", with,
+                      without);
 }
 
 void fit_json(struct json *j, const struct fit_settings *s, const struct fit_result *r)

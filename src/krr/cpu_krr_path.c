@@ -22,6 +22,7 @@
 #include "core/scratch.h"
 #include "core/threads.h"
 #include "cpu/cpu.h"
+#include "krr.h"
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -54,21 +55,6 @@ struct path_work {
     bool *too_small; /* ridges */
 };
 
-static double element(gram_dtype dtype, const char *data, int64_t at)
-{
-    if (dtype == GRAM_F32)
-        return (double)((const float *)(const void *)data)[at];
-    return ((const double *)(const void *)data)[at];
-}
-
-static void put(gram_dtype dtype, char *data, int64_t at, double value)
-{
-    if (dtype == GRAM_F32)
-        ((float *)(void *)data)[at] = (float)value;
-    else
-        ((double *)(void *)data)[at] = value;
-}
-
 /* ---- What the caller's tensors hold ---------------------------------------------------------- */
 
 static gram_status check_elements(gram_context *g, const struct gram_krr_path_op *op, int64_t item)
@@ -79,7 +65,7 @@ static gram_status check_elements(gram_context *g, const struct gram_krr_path_op
 
     for (int64_t i = 0; i < k->rows; i++)
         for (int64_t j = lower ? 0 : i; j < (lower ? i + 1 : k->rows); j++) {
-            double v = element(k->dtype, data, i * k->row_stride + j * k->col_stride);
+            double v = krr_element(k->dtype, data, i * k->row_stride + j * k->col_stride);
             if (!isfinite(v))
                 return gram_fail(g, GRAM_INVALID_ARGUMENT,
                                  "k[%lld, %lld] of item %lld is %g, expected a finite number",
@@ -88,7 +74,7 @@ static gram_status check_elements(gram_context *g, const struct gram_krr_path_op
     data = gram_view_item(y, &op->batch, item);
     for (int64_t i = 0; i < y->rows; i++)
         for (int64_t j = 0; j < y->cols; j++) {
-            double v = element(y->dtype, data, i * y->row_stride + j * y->col_stride);
+            double v = krr_element(y->dtype, data, i * y->row_stride + j * y->col_stride);
             if (!isfinite(v))
                 return gram_fail(g, GRAM_INVALID_ARGUMENT,
                                  "y[%lld, %lld] of item %lld is %g, expected a finite number",
@@ -98,7 +84,7 @@ static gram_status check_elements(gram_context *g, const struct gram_krr_path_op
         return GRAM_OK;
     data = gram_view_item(w, &op->batch, item);
     for (int64_t i = 0; i < w->cols; i++) {
-        double v = element(w->dtype, data, i * w->col_stride);
+        double v = krr_element(w->dtype, data, i * w->col_stride);
         if (!(v > 0 && v < INFINITY))
             return gram_fail(
                 g, GRAM_INVALID_ARGUMENT,
@@ -122,7 +108,7 @@ static void load_columns(void *arg, int64_t block, int thread)
     for (int64_t i = first; i < w->n; i++)
         for (int64_t j = first; j < gram_least(end, i + 1); j++)
             w->matrix[i + j * w->n] =
-                w->roots[i] * w->roots[j] * element(k->dtype, w->k, i * down + j * along);
+                w->roots[i] * w->roots[j] * krr_element(k->dtype, w->k, i * down + j * along);
 }
 
 static void load_matrix(gram_context *g, struct path_work *w)
@@ -142,13 +128,14 @@ static void load_targets(struct path_work *w)
     const struct gram_view *y = &op->y;
 
     for (int64_t i = 0; i < w->n; i++)
-        w->roots[i] =
-            op->has_weights ? sqrt(element(y->dtype, w->weights, i * op->weights.col_stride)) : 1;
+        w->roots[i] = op->has_weights
+                          ? sqrt(krr_element(y->dtype, w->weights, i * op->weights.col_stride))
+                          : 1;
     for (int64_t j = 0; j < w->columns; j++) {
         double *b = w->right + j * w->n, mean = op->intercept && w->n == 0 ? NAN : 0;
 
         for (int64_t i = 0; i < w->n; i++)
-            b[i] = element(y->dtype, w->y, i * y->row_stride + j * y->col_stride);
+            b[i] = krr_element(y->dtype, w->y, i * y->row_stride + j * y->col_stride);
         for (int64_t i = 0; op->intercept && i < w->n; i++)
             mean += b[i] / (double)w->n;
         w->means[j] = mean;
@@ -192,7 +179,7 @@ static void fit_column(const struct path_work *w, const double *d, struct path_c
         }
         c->alpha[i] = s[i] * top;
         if (intercept == GRAM_KRR_INTERCEPT_MEAN) {
-            double v = element(y->dtype, w->y, i * y->row_stride + c->column * y->col_stride);
+            double v = krr_element(y->dtype, w->y, i * y->row_stride + c->column * y->col_stride);
             top += (v - w->means[c->column]) / (double)(w->n - 1) * u[i];
         }
         c->residuals[i] = intercept && w->n == 1 ? NAN : top / (s[i] * below);
@@ -223,10 +210,10 @@ static void put_output(const struct gram_krr_path_op *op, const struct gram_view
     char *data = gram_view_item(v, &op->batch, item);
     bool whole = v == &op->loo || v == &op->alpha;
 
-    put(v->dtype, data,
-        whole ? at[0] * v->plane_stride + at[1] * v->row_stride + at[2] * v->col_stride
-              : at[0] * v->row_stride + at[2] * v->col_stride,
-        value);
+    krr_set_element(v->dtype, data,
+                    whole ? at[0] * v->plane_stride + at[1] * v->row_stride + at[2] * v->col_stride
+                          : at[0] * v->row_stride + at[2] * v->col_stride,
+                    value);
 }
 
 static void store_column(const struct path_work *w, int64_t item, const struct path_column *c)

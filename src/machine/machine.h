@@ -41,6 +41,10 @@ struct machine_target {
     double *calibration;
 };
 
+enum {
+    CALIBRATION_NUMBERS = 2 /* the slope and the share, beside an offset per class */
+};
+
 extern const double gram_machine_least_probability;
 
 /* Finds the task and the classes from the values of the given rows. */
@@ -212,6 +216,9 @@ void gram_machine_leaf_destroy(gram_context *g, struct machine_leaf *leaf);
 /* Brings a leaf that was trained on a GPU to the CPU, where it outlives the context. */
 gram_status gram_machine_leaf_settle(gram_context *g, struct machine_leaf *leaf);
 
+/* k alpha = alpha, k becoming its factor; GRAM_NUMERICAL if it has none, which the host waits for. */
+gram_status gram_machine_factorise(gram_context *g, gram_tensor *k, gram_tensor *alpha);
+
 /* A copy in f64 of numbers that are where the context computes, in the same place. */
 gram_status gram_machine_widen(gram_context *g, gram_dtype dtype, const void *x, int64_t count,
                                struct krr_array *out);
@@ -314,6 +321,18 @@ gram_status gram_machine_encoded_create(gram_context *g, const struct machine_jo
                                         struct machine_encoded *out);
 
 void gram_machine_encoded_destroy(gram_context *g, struct machine_encoded *e);
+
+/* Scales of one target. */
+struct machine_scales {
+    int count;
+    const struct machine_target *of;
+};
+
+/* Encodes rows of the job's table, with the targets under all scales side by side. */
+gram_status gram_machine_encode(gram_context *g, const struct machine_job *job,
+                                const struct gram_encoder *encoder, const int64_t *rows,
+                                int64_t count, struct machine_scales scales,
+                                struct machine_encoded *out);
 
 /* Whether a full metric may be learned of `width` features.  Their number is known only when they
  * are encoded, later than the recipe. */

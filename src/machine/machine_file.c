@@ -20,8 +20,7 @@
 #define FORMAT_DATES "gram.machine.2"
 
 enum {
-    TARGET_NUMBERS = 3,      /* transform, shift, scale */
-    CALIBRATION_NUMBERS = 2, /* slope and share of the uniform distribution, beside the classes */
+    TARGET_NUMBERS = 3, /* transform, shift, scale */
     NAME_BYTES = 48
 };
 

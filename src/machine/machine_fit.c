@@ -56,30 +56,22 @@ gram_status gram_machine_encoded_create(gram_context *g, const struct machine_jo
     return GRAM_OK;
 }
 
-/*
- * Encodes rows of the job's table.  The encoder is fitted on them if *encoder is NULL (the caller
- * destroys it), as is the scale of the regression's target into job->kind; otherwise both are used
- * as they are.
- */
-static gram_status encode(gram_context *g, struct machine_job *job,
-                          const struct machine_recipe *recipe, const int64_t *rows, int64_t count,
-                          struct gram_encoder **encoder, struct machine_encoded *out)
+gram_status gram_machine_encode(gram_context *g, const struct machine_job *job,
+                                const struct gram_encoder *encoder, const int64_t *rows,
+                                int64_t count, struct machine_scales scales,
+                                struct machine_encoded *out)
 {
-    bool fresh = *encoder == NULL;
+    int64_t each = gram_machine_target_outputs(&job->kind);
+    size_t column = (size_t)(count * each) * gram_dtype_size(job->o.dtype);
     gram_status status;
 
-    if (fresh)
-        TRY(gram_encoder_fit(g, job->table, job->target->name, rows, count,
-                             &(struct gram_encoding){recipe->scaling, job->o.max_categories},
-                             encoder));
-    if (fresh && job->kind.classes == 0)
-        TRY(gram_machine_target_scale(g, job->target, recipe->transform, rows, count, &job->kind));
-    TRY(gram_machine_encoded_create(g, job, (int64_t[2]){count, (*encoder)->width},
-                                    gram_machine_target_outputs(&job->kind), out));
+    TRY(gram_machine_encoded_create(g, job, (int64_t[2]){count, encoder->width},
+                                    each * scales.count, out));
     status =
-        gram_encoder_apply(g, *encoder, job->table, rows, count, job->o.dtype, (char *)out->data.x);
-    gram_machine_target_encode(&job->kind, job->target, rows, count, job->o.dtype,
-                               (char *)out->data.y);
+        gram_encoder_apply(g, encoder, job->table, rows, count, job->o.dtype, (char *)out->data.x);
+    for (int t = 0; t < scales.count; t++)
+        gram_machine_target_encode(&scales.of[t], job->target, rows, count, job->o.dtype,
+                                   (char *)out->data.y + (size_t)t * column);
     for (int64_t i = 0; out->data.weights && i < count; i++)
         ((double *)out->data.weights)[i] = job->o.weights[rows[i]];
     if (status != GRAM_OK)
@@ -354,6 +346,7 @@ static gram_status describe(gram_context *g, const struct machine_job *job,
 {
     const struct machine_report *r = &job->report;
     struct gram_json_text t = {0};
+    gram_status status;
 
     gram_json_add(&t, "{");
     add_word(&t, "version", gram_version());
@@ -379,9 +372,10 @@ static gram_status describe(gram_context *g, const struct machine_job *job,
         add_pair(&t, "score_without_metric", job->without);
         add_pair(&t, "score_with_metric", job->with);
     }
-    if (describe_held_out(g, job, machine, &t) != GRAM_OK) {
+    status = describe_held_out(g, job, machine, &t);
+    if (status != GRAM_OK) {
         free(t.data);
-        return GRAM_OUT_OF_MEMORY;
+        return status;
     }
     if (job->history.length > 0) {
         gram_json_add_name(&t, "search");
@@ -413,7 +407,14 @@ static gram_status build(gram_context *g, struct machine_job *job,
     gram_status status;
 
     machine->dtype = job->o.dtype;
-    TRY(encode(g, job, recipe, job->row, job->rows, &machine->encoder, &all));
+    TRY(gram_encoder_fit(g, job->table, job->target->name, job->row, job->rows,
+                         &(struct gram_encoding){recipe->scaling, job->o.max_categories},
+                         &machine->encoder));
+    if (job->kind.classes == 0)
+        TRY(gram_machine_target_scale(g, job->target, recipe->transform, job->row, job->rows,
+                                      &job->kind));
+    TRY(gram_machine_encode(g, job, machine->encoder, job->row, job->rows,
+                            (struct machine_scales){1, &job->kind}, &all));
     if (!gram_machine_full_metric(job, all.data.width))
         last.params.full = false;
     machine->importance =

@@ -146,8 +146,7 @@ size_t gram_machine_solve_bytes(gram_context *g, int64_t rows, int64_t outputs, 
     return gram_krr_solve_bytes(g, rows, outputs, dtype);
 }
 
-/* k alpha = alpha, k becoming its factor; says at the host what became of it. */
-static gram_status factorise(gram_context *g, gram_tensor *k, gram_tensor *alpha)
+gram_status gram_machine_factorise(gram_context *g, gram_tensor *k, gram_tensor *alpha)
 {
     gram_solve_options options = GRAM_SOLVE_OPTIONS_INIT;
     gram_tensor info = {.dtype = GRAM_I32, .device = k->device};
@@ -209,7 +208,7 @@ static gram_status solve_dense(gram_context *g, const struct leaf_system *s)
     s->report->kernel_seconds += gram_machine_seconds() - start;
     start = gram_machine_seconds();
     if (status == GRAM_OK)
-        status = factorise(g, &k, &a);
+        status = gram_machine_factorise(g, &k, &a);
     s->report->solve_seconds += gram_machine_seconds() - start;
     gram_krr_free(g, &matrix);
     return status;

@@ -9,20 +9,10 @@
  */
 #include "machine.h"
 #include <math.h>
-#include <stdlib.h>
 
 static size_t entries(const struct machine_loo *loo)
 {
     return (size_t)(loo->z->rows * loo->z->outputs);
-}
-
-/* Writes a number of an array of dtype. */
-static void put(gram_dtype dtype, void *to, size_t at, double value)
-{
-    if (dtype == GRAM_F32)
-        ((float *)to)[at] = (float)value;
-    else
-        ((double *)to)[at] = value;
 }
 
 /* ---- On the CPU ------------------------------------------------------------------------------ */
@@ -58,7 +48,7 @@ static gram_status by_path(gram_context *g, const struct machine_loo *loo, void 
     y.stride[0] = 1;
     y.stride[1] = z->rows;
     for (int64_t i = 0; z->weights && i < z->rows; i++)
-        put(z->dtype, weights, (size_t)i, z->weights[i]);
+        krr_set_element(z->dtype, weights, i, z->weights[i]);
     options.weights = z->weights ? &w : NULL;
     options.method = GRAM_KRR_PATH_CHOLESKY;
     options.alpha = &alpha;
@@ -143,7 +133,7 @@ static gram_status take_inverse(gram_context *g, const struct machine_loo *loo, 
             double a = failed ? NAN : row[j];
 
             loo->out[from + (size_t)e] = krr_element(z->dtype, z->y, e) - a / row[z->outputs + i];
-            put(z->dtype, alpha, (size_t)e, a);
+            krr_set_element(z->dtype, alpha, e, a);
         }
     if (status == GRAM_OK)
         status = gram_krr_store(g, (char *)loo->alpha + from * size, alpha, entries(loo) * size);
@@ -158,10 +148,6 @@ static gram_status one_ridge(gram_context *g, const struct machine_loo *loo, str
     gram_tensor x = gram_krr_matrix(g, v->points.data, z->rows, z->width, GRAM_F64);
     gram_tensor k = gram_krr_matrix(g, v->matrix.data, z->rows, z->rows, GRAM_F64);
     gram_tensor b = gram_krr_matrix(g, v->sides.data, z->rows, v->columns, GRAM_F64);
-    gram_tensor info = {.dtype = GRAM_I32, .device = k.device};
-    gram_solve_options options = GRAM_SOLVE_OPTIONS_INIT;
-    struct krr_array there;
-    int32_t code = 0;
     gram_status status;
 
     for (int64_t i = 0; i < z->rows; i++) {
@@ -176,14 +162,10 @@ static gram_status one_ridge(gram_context *g, const struct machine_loo *loo, str
                        (size_t)(z->rows * v->columns) * sizeof(double)));
     TRY(gram_kernel(g, &x, NULL, loo->kernel, &k));
     TRY(gram_krr_add_diagonal(g, &k, v->ridge));
-    TRY(gram_krr_allocate(g, sizeof code, &there));
-    info.data = there.data;
-    options.factor = &k;
-    status = gram_solve_cholesky(g, &k, &b, &options, &b, &info);
-    if (status == GRAM_OK)
-        status = gram_krr_fetch(g, &code, there.data, sizeof code);
-    gram_krr_free(g, &there);
-    return status == GRAM_OK ? take_inverse(g, loo, v, r, code != 0) : status;
+    status = gram_machine_factorise(g, &k, &b);
+    if (status != GRAM_OK && status != GRAM_NUMERICAL)
+        return status;
+    return take_inverse(g, loo, v, r, status == GRAM_NUMERICAL);
 }
 
 static gram_status on_gpu(gram_context *g, const struct machine_loo *loo)

@@ -28,12 +28,12 @@
 #include <string.h>
 
 enum {
-    LEAST_ROWS = 40, /* of a level */
     FAMILIES = 7,
     FORMS = 2,        /* of a metric: full, diagonal */
     LAST_ROWS = 3000, /* most rows of the last level */
     DEFAULT_ROUNDS = 5,
     MOST_ROUNDS = 10,
+    PLANNED = 60,  /* about the trials of a search without a time limit */
     MOST_IDLE = 60 /* trials in a row that have found nothing better */
 };
 
@@ -60,7 +60,7 @@ static bool time_is_up(const struct search *s)
 
 static void show(struct search *s)
 {
-    double done = (double)s->tried / (double)s->planned;
+    double done = (double)s->tried / PLANNED;
     char stage[48];
 
     if (s->deadline > 0)
@@ -122,10 +122,8 @@ static gram_status learn(gram_context *g, const struct search *s, const struct t
 {
     const struct machine_data none = {0};
     int64_t each = gram_machine_target_outputs(&s->job->kind);
-    int at = 0;
+    int at = gram_machine_level_transform(&s->level, t->transform);
 
-    while (at + 1 < s->level.transforms && s->level.target[at].transform != t->transform)
-        at++;
     for (int p = 0; p < s->level.parts; p++) {
         const struct part *part = &s->level.part[p];
         struct machine_params params = t->params;
@@ -476,7 +474,6 @@ gram_status gram_machine_search(gram_context *g, struct machine_job *job,
                                 struct machine_recipe *recipe, struct machine_held_out *out)
 {
     struct search s = {.job = job,
-                       .planned = 60,
                        .random = job->o.seed,
                        .given_ridge = job->o.regularization > 0,
                        .opened = gram_machine_seconds()};

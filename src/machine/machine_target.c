@@ -480,7 +480,7 @@ gram_status gram_machine_target_calibrate(gram_context *g, const gram_column *co
     size_t numbers = (size_t)(count * outputs + 2 * classes);
     double *own = malloc(numbers * sizeof *own + 1), at[2] = {1, 0};
     int64_t *class = malloc((size_t)count * sizeof *class + 1);
-    double *calibration = malloc((size_t)(classes + 2) * sizeof *calibration);
+    double *calibration = malloc((size_t)(classes + CALIBRATION_NUMBERS) * sizeof *calibration);
     struct calibration k = {.target = target, .f = own, .class = class};
 
     if (!own || !class || !calibration) {

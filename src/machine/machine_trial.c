@@ -9,8 +9,7 @@
 #include <string.h>
 
 enum {
-    LEAST_ROWS = 40, /* with fewer, a half says nothing, and no metric is learned */
-    MOST_TOLD = 500  /* trials that the description lists */
+    MOST_TOLD = 500 /* trials that the description lists */
 };
 
 /* ---- Levels ---------------------------------------------------------------------------------- */
@@ -45,23 +44,15 @@ static gram_status part_open(gram_context *g, const struct machine_job *job,
                              const struct gram_encoder *encoder, const struct level *level,
                              struct part *part)
 {
-    int64_t each = gram_machine_target_outputs(&job->kind);
-    const int64_t *rows = job->row + part->first;
-    size_t size = gram_dtype_size(job->o.dtype), column = (size_t)part->count * size;
+    size_t bytes = (size_t)(part->count * encoder->width) * gram_dtype_size(job->o.dtype);
 
-    TRY(gram_machine_encoded_create(g, job, (int64_t[2]){part->count, encoder->width},
-                                    each * level->transforms, &part->memory));
+    TRY(gram_machine_encode(g, job, encoder, job->row + part->first, part->count,
+                            (struct machine_scales){level->transforms, level->target},
+                            &part->memory));
     part->data = part->memory.data;
-    for (int t = 0; t < level->transforms; t++)
-        gram_machine_target_encode(&level->target[t], job->target, rows, part->count, job->o.dtype,
-                                   (char *)part->data.y + (size_t)(t * each) * column);
-    for (int64_t i = 0; part->data.weights && i < part->count; i++)
-        ((double *)part->data.weights)[i] = job->o.weights[rows[i]];
-    TRY(gram_encoder_apply(g, encoder, job->table, rows, part->count, job->o.dtype,
-                           (char *)part->data.x));
-    TRY(gram_krr_send(g, part->data.x, column * (size_t)encoder->width, &part->x));
+    TRY(gram_krr_send(g, part->data.x, bytes, &part->x));
     part->data.x = part->x.data;
-    return gram_krr_allocate(g, column * (size_t)encoder->width + 1, &part->z);
+    return gram_krr_allocate(g, bytes + 1, &part->z);
 }
 
 static void part_close(gram_context *g, struct part *part)
@@ -315,11 +306,20 @@ gram_status gram_machine_trial_score(gram_context *g, struct search *s,
     return GRAM_OK;
 }
 
+int gram_machine_level_transform(const struct level *level, gram_transform transform)
+{
+    int at = level->transforms - 1;
+
+    while (at > 0 && level->target[at].transform != transform)
+        at--;
+    return at;
+}
+
 gram_status gram_machine_trial_keep(gram_context *g, const struct search *s,
                                     const struct trial *best, struct machine_held_out *out)
 {
     const struct level *level = &s->level;
-    struct machine_target scale = level->target[0];
+    int transform = gram_machine_level_transform(level, best->transform);
     size_t each = (size_t)gram_machine_target_outputs(&s->job->kind);
     size_t bytes = (size_t)level->rows * each * sizeof(double);
     double *f = malloc(bytes + 1);
@@ -327,10 +327,7 @@ gram_status gram_machine_trial_keep(gram_context *g, const struct search *s,
     if (!f)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the outputs of %lld rows",
                          (long long)level->rows);
-    for (int t = 1; t < level->transforms; t++)
-        if (level->target[t].transform == best->transform)
-            scale = level->target[t];
     memcpy(f, level->out, bytes);
-    *out = (struct machine_held_out){level->rows, scale, f};
+    *out = (struct machine_held_out){level->rows, level->target[transform], f};
     return GRAM_OK;
 }

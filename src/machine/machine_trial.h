@@ -9,8 +9,9 @@
 
 enum {
     PARTS = 2,
-    TRANSFORMS = 3, /* none, sqrt, log */
-    MOST_RIDGES = 5 /* of a trial */
+    TRANSFORMS = 3,  /* none, sqrt, log */
+    MOST_RIDGES = 5, /* of a trial */
+    LEAST_ROWS = 40  /* with fewer, a half says nothing, and no metric is learned */
 };
 
 struct trial {
@@ -44,7 +45,7 @@ struct search {
     struct level level;
     double deadline;     /* of the level, in gram_machine_seconds(); 0: none */
     double opened, last; /* when the search began, and the last deadline */
-    int tried, planned;  /* trials */
+    int tried;           /* trials */
     bool given_ridge;
     uint64_t random;
 };
@@ -59,6 +60,9 @@ void gram_machine_level_close(gram_context *g, struct level *level);
 gram_status gram_machine_trial_score(gram_context *g, struct search *s,
                                      const struct machine_metric *metric, const double *ridges,
                                      int count, struct trial *t);
+
+/* The index of a transform among the level's. */
+int gram_machine_level_transform(const struct level *level, gram_transform transform);
 
 /* The outputs of the last trial, for the caller. */
 gram_status gram_machine_trial_keep(gram_context *g, const struct search *s,

@@ -153,6 +153,7 @@ static void check_allocations(struct harness *h)
     bool failed = true;
 
     options.threads = 1;
+    o.search = 0; /* what is chosen allocates, too */
     o.iterations = 1;
     o.solver = GRAM_SOLVER_CG;
     failing_alloc_use(&alloc, &options);
@@ -190,6 +191,7 @@ static void check_cancel(struct harness *h)
     gram_machine_options o = SAMPLE_OPTIONS;
     gram_machine *m;
 
+    o.search = 0;
     o.progress = cancel_at_once;
     o.progress_user = h->g;
     o.solver = GRAM_SOLVER_CG;
