@@ -34,6 +34,13 @@ def unique(names):
     return out
 
 
+def distinct(X):
+    """A data frame of pandas with each name but once; anything else as it is."""
+    if hasattr(X, "iloc") and hasattr(X, "columns") and not X.columns.is_unique:
+        return X.set_axis(unique([str(name) for name in X.columns]), axis=1)
+    return X
+
+
 def columns(table):
     """The columns of an array (rows by features), a dict, or a data frame."""
     import numpy

@@ -216,7 +216,7 @@ void gram_machine_leaf_destroy(gram_context *g, struct machine_leaf *leaf);
 /* Brings a leaf that was trained on a GPU to the CPU, where it outlives the context. */
 gram_status gram_machine_leaf_settle(gram_context *g, struct machine_leaf *leaf);
 
-/* k alpha = alpha, k becoming its factor; GRAM_NUMERICAL if it has none, which the host waits for. */
+/* k alpha = alpha, k becoming its factor; GRAM_NUMERICAL if it has none.  Waits for the device. */
 gram_status gram_machine_factorise(gram_context *g, gram_tensor *k, gram_tensor *alpha);
 
 /* A copy in f64 of numbers that are where the context computes, in the same place. */
