@@ -291,7 +291,6 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     const struct settings *s = settings;
     struct model model;
     struct table table = {0};
-    int64_t none;
     enum exit_status status;
 
     (void)count;
@@ -302,7 +301,7 @@ static enum exit_status run(const void *settings, int count, char **operands, st
         status =
             fail(why, CLI_USAGE, "--proba: %s is a regression, which has no classes", operands[0]);
     else
-        status = model_read_table(&model, operands[1], &s->input, 0, s->keep, &table, &none, why);
+        status = model_read_table(&model, operands[1], &s->input, s->keep, NULL, &table, why);
     if (status == CLI_OK) {
         p.rows = table.rows;
         p.table = &table;

@@ -214,7 +214,7 @@ static enum exit_status run(const void *settings, int count, char **operands, st
 
     (void)count;
     TRY(model_load(operands[0], &s->common, &model, why));
-    status = model_read_table(&model, operands[1], &s->input, 1, NULL, &table, &target, why);
+    status = model_read_table(&model, operands[1], &s->input, NULL, &target, &table, why);
     if (status == CLI_OK)
         status = check_labels(&model, operands[1], &table, target, &remarks, why);
     if (status == CLI_OK)

@@ -71,8 +71,8 @@ enum exit_status csv_read(const char *path, const struct csv_options *options, s
 enum exit_status csv_parse(struct text text, const char *path, const struct csv_options *options,
                            struct table *out, struct failure *why);
 
-/* Whether all of the text is a number; with comma, one that has a decimal comma. */
-int csv_is_number(const char *text, size_t size, int comma, double *value);
+/* Whether all of a text is a number; with comma, one that has a decimal comma. */
+int csv_is_number(const char *from, size_t size, int comma, double *value);
 
 void table_free(struct table *t);
 

@@ -73,7 +73,7 @@ enum exit_status explained_begin(const struct table *t, int64_t target, int clas
     const size_t most = (size_t)(t->rows / step) + 1;
 
     *out = (struct explained){.classes = classes || c->texts};
-    out->row = malloc(most * sizeof *out->row);
+    out->row = calloc(most, sizeof *out->row);
     out->value = malloc(most * sizeof *out->value);
     out->x = malloc(most * sizeof *out->x);
     out->pair = malloc(most * sizeof *out->pair);

@@ -159,7 +159,7 @@ static void skip_zeros(struct zlib_stream *s)
 
 static enum exit_status unpack_all(struct unpacking *u, struct failure *why)
 {
-    int ended = 0, between = 0; /* between: no member has begun since one ended */
+    int between = 0; /* no member has begun since one ended */
 
     for (;;) {
         if (u->stream.avail_in == 0)
@@ -175,9 +175,7 @@ static enum exit_status unpack_all(struct unpacking *u, struct failure *why)
         }
         if (between && u->zlib.reset(&u->stream) != Z_OK)
             return broken(u, "zlib cannot go on", why);
-        between = 0;
-        TRY(unpack(u, &ended, why));
-        between = ended;
+        TRY(unpack(u, &between, why));
     }
 }
 

@@ -62,11 +62,11 @@ static enum exit_status find_classes(const gram_machine *machine, const gram_col
 
 /* Makes one call of the library that Ctrl-C can stop. */
 static enum exit_status predict(gram_context *g, const gram_machine *machine,
-                                const gram_table *table, double *out, int64_t classes,
-                                struct failure *why)
+                                const gram_table *table, int64_t classes,
+                                const struct judgement *out, struct failure *why)
 {
     gram_tensor t = {
-        .data = out,
+        .data = classes > 0 ? out->proba : out->value,
         .dtype = GRAM_F64,
         .device = {                 GRAM_CPU,       0},
         .ndim = classes > 0 ? 2 : 1,
@@ -158,7 +158,7 @@ enum exit_status judge(gram_context *g, const gram_machine *machine, const gram_
     if (!memory)
         return fail_memory(why, "the predictions");
     *(classes > 0 ? &out->proba : &out->value) = memory;
-    status = predict(g, machine, table, memory, classes, why);
+    status = predict(g, machine, table, classes, out, why);
     if (status == CLI_OK)
         status = classes > 0 ? judge_classes(g, machine, table, target, out, why)
                              : judge_numbers(target, table->rows, out, why);

@@ -158,8 +158,8 @@ static enum column_kind model_kind(const void *user, const char *name)
 }
 
 enum exit_status model_read_table(const struct model *m, const char *path,
-                                  const struct input_settings *input, int target, const char *keep,
-                                  struct table *out, int64_t *target_index, struct failure *why)
+                                  const struct input_settings *input, const char *keep,
+                                  int64_t *target, struct table *out, struct failure *why)
 {
     const struct wanted wanted = {m, target ? gram_machine_target(m->machine) : NULL, keep};
     const struct csv_options options = {
@@ -175,9 +175,8 @@ enum exit_status model_read_table(const struct model *m, const char *path,
     for (int64_t i = 0; i < m->count && status == CLI_OK; i++)
         status =
             table_require(out, path, m->features[i].name, ", which the model needs", &index, why);
-    *target_index = -1;
     if (status == CLI_OK && target)
-        status = table_require(out, path, wanted.target, ", the target", target_index, why);
+        status = table_require(out, path, wanted.target, ", the target", target, why);
     if (status == CLI_OK)
         status = table_check_finite(out, path, why);
     if (status != CLI_OK)

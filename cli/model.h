@@ -43,13 +43,13 @@ enum exit_status model_load(const char *path, const struct common_settings *comm
 void model_free(struct model *m);
 
 /*
- * Reads the columns that the model needs, with the kinds that it needs.  With `target` it also
- * reads the target; otherwise *target_index is -1.  Columns that are in the list `keep` (NULL:
- * none; "all": every one) and that the model does not need are read as text.
+ * Reads the columns that the model needs, with the kinds that it needs.  With `target`, which
+ * receives the index of that column, it also reads the target.  Columns that are in the list `keep`
+ * (NULL: none; "all": every one) and that the model does not need are read as text.
  */
 enum exit_status model_read_table(const struct model *m, const char *path,
-                                  const struct input_settings *input, int target, const char *keep,
-                                  struct table *out, int64_t *target_index, struct failure *why);
+                                  const struct input_settings *input, const char *keep,
+                                  int64_t *target, struct table *out, struct failure *why);
 
 /* Whether a name is in a list that is separated by commas, which may be NULL. */
 int name_listed(const char *list, const char *name);
