@@ -224,6 +224,8 @@ static enum exit_status report(struct fit *f, struct failure *why)
         TRY(importance_chart(f->s->chart, about, f->features, f->result.feature_count, f->s->top,
                              why));
     }
+    if (f->s->trials)
+        TRY(fit_trials(f->s->trials, f->machine, why));
     TRY(output_open(&out, "-", why));
     if (f->s->json) {
         struct json j = json_to(&out);
@@ -270,6 +272,7 @@ static enum exit_status work(struct fit *f, struct failure *why)
 /* Checks that the outputs can be written before the work begins, and not after it. */
 static enum exit_status check_outputs(const struct fit_settings *s, struct failure *why)
 {
+    const char *const others[] = {s->chart, s->trials};
     struct output trial;
     struct stat about;
 
@@ -286,10 +289,11 @@ static enum exit_status check_outputs(const struct fit_settings *s, struct failu
                     s->output);
     TRY(output_open(&trial, s->output, why));
     output_discard(&trial);
-    if (s->chart) {
-        TRY(output_open(&trial, s->chart, why));
-        output_discard(&trial);
-    }
+    for (int i = 0; i < LENGTH(others); i++)
+        if (others[i]) {
+            TRY(output_open(&trial, others[i], why));
+            output_discard(&trial);
+        }
     return CLI_OK;
 }
 
@@ -327,9 +331,10 @@ const struct command cmd_fit = {
         "are left out. If a column has more categories than --max-categories, the rare ones count "
         "as one.\n\n"
         "What is not given is chosen by leave-one-out: the kernel, the bandwidth, the ridge, and "
-        "whether to learn features. --auto goes on with that until --time-limit, and --fixed takes "
-        "fixed defaults instead. If nothing is held out, the score is that of leave-one-out. "
-        "Probabilities are calibrated by it. Ctrl-C stops the work, and then nothing is written.",
+        "whether to learn features. --trials lists what was compared, --auto goes on with that "
+        "until --time-limit, and --fixed takes fixed defaults instead. If nothing is held out, the "
+        "score is that of leave-one-out. Probabilities are calibrated by it. Ctrl-C stops the "
+        "work, and then nothing is written.",
     .examples =
         "  gram fit letters.csv --target letter -o letters.gram --holdout 0.2\n"
         "  gram fit diamonds.csv --target price -o diamonds.gram --auto --json",

@@ -12,7 +12,7 @@ struct fit_settings {
     struct common_settings common;
     struct input_settings input;
     const char *target, *weights, *categorical, *ignore; /* names of columns */
-    const char *output, *chart;
+    const char *output, *chart, *trials;
     int task, automatic, fixed, kernel, metric, transform, solver, dtype, json, strict;
     double holdout, p, q, metric_power, bandwidth, regularization, tolerance, validation, memory,
         time_limit;
@@ -49,6 +49,9 @@ struct fit_result {
     struct remarks remarks;               /* on the table */
     struct fit_seconds seconds;
 };
+
+/* Writes the trials of the search of a machine that was just fitted to a file. */
+enum exit_status fit_trials(const char *path, const gram_machine *machine, struct failure *why);
 
 void fit_json(struct json *j, const struct fit_settings *s, const struct fit_result *result);
 void fit_text(struct output *out, const struct fit_settings *s, const struct fit_result *result);

@@ -105,6 +105,10 @@ static const struct option_row report_rows[] = {
          "end with an error, before training, if there is anything to remark on the table"),
     FILE_NAME("chart", 0, "FILE.svg", AT(chart), NULL,
               "write a chart of the feature importance as SVG"),
+    FILE_NAME(
+        "trials", 0, "FILE", AT(trials), NULL,
+        "write every setting that was compared as CSV, the best first, with its leave-one-out "
+        "score; - is standard output"),
     INTEGER("top", 'n', "N", AT(top), "20", 1, 1000,
             "show only the N most important features in text and in the chart"),
     CHOICE("progress", 0, "WHEN", AT(common.progress), "auto", "auto|never",

@@ -1,5 +1,5 @@
 /*
- * json_member.c - a member of a JSON object, found in its text
+ * json_member.c - a member of a JSON object or an element of an array, found in its text
  *
  * SPDX-License-Identifier: MIT
  */
@@ -55,4 +55,17 @@ const char *json_member(const char *text, const char *name, size_t *length)
         }
     } while (*at == ',');
     return NULL;
+}
+
+const char *json_element(const char *text, const char *before, size_t *length)
+{
+    const char *at = before ? skip_value(before) : skip_blanks(text);
+
+    if (*at != (before ? ',' : '['))
+        return NULL;
+    at = skip_blanks(at + 1);
+    if (!*at || *at == ']')
+        return NULL;
+    *length = (size_t)(skip_value(at) - at);
+    return at;
 }

@@ -1,5 +1,5 @@
 /*
- * json_member.h - a member of a JSON object, found in its text
+ * json_member.h - a member of a JSON object or an element of an array, found in its text
  *
  * SPDX-License-Identifier: MIT
  */
@@ -13,4 +13,8 @@
  * Text that is no JSON is read to its end at most.
  */
 const char *json_member(const char *text, const char *name, size_t *length);
+
+/* The element of the array that text is which follows `before`, another one (NULL: the first), and
+ * its length; NULL if there is none. */
+const char *json_element(const char *text, const char *before, size_t *length);
 #endif

@@ -48,6 +48,7 @@ class Machine:
     features: list[str]
     importances: dict[str, float]
     description: dict[str, Any]
+    trials: list[dict[str, Any]]
     def __init__(self, core: Any) -> None: ...
     @classmethod
     def fit(

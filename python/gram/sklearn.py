@@ -274,6 +274,7 @@ class _Machine(BaseEstimator):
                 **options,
             )
         self.feature_importances_ = np.array(list(self.machine_.importances.values()))
+        self.trials_ = self.machine_.trials
         return self
 
     def _report(self, fraction, stage):
@@ -323,8 +324,8 @@ class RFMRegressor(RegressorMixin, _Machine):
     rows, and others divide the regularization.  device is "cpu", "cuda:0" and so on, time_limit is
     in seconds, and memory_limit in bytes.  verbose prints the progress.  n_jobs is the number of
     threads, of the whole process, while a method runs: -1 means all processors, and None what
-    gram.get_threads tells.  Attributes: machine_ (gram.Machine), feature_importances_,
-    n_features_in_.
+    gram.get_threads tells.  Attributes: machine_ (gram.Machine), feature_importances_, trials_ (the
+    trials of machine_), n_features_in_.
 
     X is (n, features), of float32 or float64, and y is (n,); predictions are float64.  Raises
     ValueError like the checks of scikit-learn, and for values that are not possible.  After
@@ -382,7 +383,8 @@ class RFMClassifier(ClassifierMixin, _Machine):
     classes to numbers of at least 0; a class that it does not name has 1.  The weights of the rows
     are multiplied by those of their classes.
 
-    Attributes: classes_, machine_ (gram.Machine), feature_importances_, n_features_in_.
+    Attributes: classes_, machine_ (gram.Machine), feature_importances_, trials_,
+    n_features_in_.
 
     >>> x = np.random.default_rng(0).standard_normal((100, 2))
     >>> machine = RFMClassifier(random_state=0).fit(x, np.where(x[:, 0] > 0, "right", "left"))

@@ -87,6 +87,7 @@ class KNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
 class _Machine(BaseEstimator):
     machine_: Machine
     feature_importances_: NDArray[Any]
+    trials_: list[dict[str, Any]]
     def __init__(
         self,
         *,

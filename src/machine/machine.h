@@ -7,7 +7,8 @@
  *
  *   machine.c         predictions, and what a machine is asked for
  *   machine_fit.c     the call: rows and targets, the search, the last fit, the description
- *   machine_search.c  hyperparameters by leave-one-out; machine_trial.c scores one choice of them
+ *   machine_search.c  hyperparameters by leave-one-out; machine_trial.c scores one choice of them,
+ *                     and machine_trials.c lists all of them
  *   machine_tree.c    splits and routing
  *   machine_leaf.c    one leaf: rounds of solves and feature learning, and its values
  *   machine_loo.c     leave-one-out outputs of a leaf
@@ -292,6 +293,35 @@ struct machine_held_out {
     double *f;                   /* count by outputs, column-major, from malloc */
 };
 
+/* One choice of hyperparameters that a search has scored. */
+struct machine_tried {
+    struct machine_params params;
+    gram_transform transform; /* AUTO: of a classification */
+    int64_t number, rows;     /* number: 1, 2, ... in order of time */
+    int level;                /* 1, 2, ...: a later one has more rows, or all rows at once */
+    double score, spread;     /* lower is better; its standard error */
+    double seconds;
+};
+
+struct machine_trials {
+    struct machine_tried *at; /* from malloc */
+    int64_t count, room;
+};
+
+/* machine_trials.c: _add takes a copy, and sets its number.  _sort puts the best first: those of
+ * the last level by their scores, then those of the one before.  _json adds the member "search"
+ * with the first `most` of them, with their seconds or without. */
+gram_status gram_machine_trials_add(gram_context *g, struct machine_trials *all,
+                                    const struct machine_tried *one);
+void gram_machine_trials_sort(struct machine_trials *all);
+void gram_machine_trials_json(struct gram_json_text *t, const struct machine_trials *all,
+                              int64_t most, bool timed);
+void gram_machine_trials_destroy(struct machine_trials *all);
+
+/* Members of a JSON object. */
+void gram_machine_params_json(struct gram_json_text *t, const struct machine_params *params);
+const char *gram_machine_transform_name(gram_transform transform);
+
 struct machine_job {
     const gram_table *table;
     const gram_column *target;
@@ -303,9 +333,9 @@ struct machine_job {
     double started;             /* gram_machine_seconds() */
     double from, to;            /* of the whole work: the part that is being done */
     struct machine_report report;
-    struct gram_json_text history; /* of the search: the inside of a JSON array */
-    struct machine_held_out held;  /* of what the search chose; f NULL: none */
-    double without, with;          /* the best scores without and with a metric; 0: not known */
+    struct machine_trials trials; /* of the search */
+    struct machine_held_out held; /* of what the search chose; f NULL: none */
+    double without, with;         /* the best scores without and with a metric; 0: not known */
 };
 
 /* Rows as features and targets, in memory of the context's allocator. */

@@ -268,7 +268,6 @@ static void add_word(struct gram_json_text *t, const char *name, const char *wor
 static void describe_choices(struct gram_json_text *t, const struct machine_recipe *recipe,
                              double ridge, const gram_machine *machine)
 {
-    static const char *const transforms[] = {"auto", "none", "log", "sqrt"};
     const struct machine_params *p = &recipe->params;
 
     gram_json_add_name(t, "hyperparameters");
@@ -286,7 +285,7 @@ static void describe_choices(struct gram_json_text *t, const struct machine_reci
     }
     add_word(t, "scaling", recipe->scaling == GRAM_ROBUST ? "robust" : "standardise");
     if (machine->target.classes == 0)
-        add_word(t, "target_transform", transforms[recipe->transform]);
+        add_word(t, "target_transform", gram_machine_transform_name(recipe->transform));
     gram_json_add(t, "}");
 }
 
@@ -341,51 +340,64 @@ static gram_status describe_held_out(gram_context *g, const struct machine_job *
     return GRAM_OK;
 }
 
-static gram_status describe(gram_context *g, const struct machine_job *job,
+/* Everything but the trials, without the brace at its end. */
+static gram_status describe_fit(gram_context *g, const struct machine_job *job,
+                                const struct machine_recipe *recipe, const gram_machine *machine,
+                                struct gram_json_text *t)
+{
+    const struct machine_report *r = &job->report;
+
+    gram_json_add(t, "{");
+    add_word(t, "version", gram_version());
+    add_word(t, "task", machine->target.classes ? "classification" : "regression");
+    add_pair(t, "rows", (double)job->rows);
+    add_pair(t, "features", (double)machine->encoder->width);
+    add_pair(t, "leaves", (double)machine->leaves);
+    add_word(t, "dtype", machine->dtype == GRAM_F32 ? "f32" : "f64");
+    add_pair(t, "seed", (double)job->o.seed);
+    describe_categories(t, machine->encoder);
+    describe_choices(t, recipe, r->ridge, machine);
+    add_word(t, "solver", r->iterations > 0 ? "conjugate gradients" : "cholesky");
+    if (r->iterations > 0) {
+        add_pair(t, "solver_iterations", r->iterations);
+        add_pair(t, "residual", r->residual);
+        add_pair(t, "tolerance", recipe->params.tolerance);
+    }
+    if (recipe->params.iterations > 0 && !recipe->params.rounds_known) {
+        add_pair(t, "best_iteration", r->rounds);
+        add_pair(t, "validation_mse", r->score / (double)job->rows);
+    }
+    if (job->without > 0 && isfinite(job->with)) {
+        add_pair(t, "score_without_metric", job->without);
+        add_pair(t, "score_with_metric", job->with);
+    }
+    return describe_held_out(g, job, machine, t);
+}
+
+enum {
+    MOST_KEPT = 500 /* trials that the model file lists */
+};
+
+static gram_status describe(gram_context *g, struct machine_job *job,
                             const struct machine_recipe *recipe, gram_machine *machine)
 {
     const struct machine_report *r = &job->report;
     struct gram_json_text t = {0};
-    gram_status status;
+    gram_status status = describe_fit(g, job, recipe, machine, &t);
+    size_t length = t.length;
 
-    gram_json_add(&t, "{");
-    add_word(&t, "version", gram_version());
-    add_word(&t, "task", machine->target.classes ? "classification" : "regression");
-    add_pair(&t, "rows", (double)job->rows);
-    add_pair(&t, "features", (double)machine->encoder->width);
-    add_pair(&t, "leaves", (double)machine->leaves);
-    add_word(&t, "dtype", machine->dtype == GRAM_F32 ? "f32" : "f64");
-    add_pair(&t, "seed", (double)job->o.seed);
-    describe_categories(&t, machine->encoder);
-    describe_choices(&t, recipe, r->ridge, machine);
-    add_word(&t, "solver", r->iterations > 0 ? "conjugate gradients" : "cholesky");
-    if (r->iterations > 0) {
-        add_pair(&t, "solver_iterations", r->iterations);
-        add_pair(&t, "residual", r->residual);
-        add_pair(&t, "tolerance", recipe->params.tolerance);
-    }
-    if (recipe->params.iterations > 0 && !recipe->params.rounds_known) {
-        add_pair(&t, "best_iteration", r->rounds);
-        add_pair(&t, "validation_mse", r->score / (double)job->rows);
-    }
-    if (job->without > 0 && isfinite(job->with)) {
-        add_pair(&t, "score_without_metric", job->without);
-        add_pair(&t, "score_with_metric", job->with);
-    }
-    status = describe_held_out(g, job, machine, &t);
     if (status != GRAM_OK) {
         free(t.data);
         return status;
     }
-    if (job->history.length > 0) {
-        gram_json_add_name(&t, "search");
-        gram_json_add(&t, "[");
-        gram_json_add(&t, job->history.data);
-        gram_json_add(&t, "]");
-    }
+    gram_machine_trials_sort(&job->trials);
+    if (job->trials.count > 0)
+        gram_machine_trials_json(&t, &job->trials, MOST_KEPT, false);
     gram_json_add(&t, "}");
     machine->summary = t.failed ? NULL : strdup(t.data);
-    t.length -= !t.failed; /* over the brace */
+    t.length = t.failed ? t.length : length;
+    if (job->trials.count > 0)
+        gram_machine_trials_json(&t, &job->trials, job->trials.count, true);
     gram_json_add(&t, ", \"seconds\": {");
     add_pair(&t, "kernel", r->kernel_seconds);
     add_pair(&t, "solve", r->solve_seconds);
@@ -593,7 +605,7 @@ static gram_status job_open(gram_context *g, struct machine_job *job)
 static void job_close(gram_context *g, struct machine_job *job)
 {
     gram_machine_target_destroy(&job->kind);
-    free(job->history.data);
+    gram_machine_trials_destroy(&job->trials);
     free(job->held.f);
     gram_free(g, job->row, (size_t)job->table->rows * sizeof *job->row);
 }

@@ -8,10 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    MOST_TOLD = 500 /* trials that the description lists */
-};
-
 /* ---- Levels ---------------------------------------------------------------------------------- */
 
 /* Which transforms a target without a given one is tried under: a positive one that leans to small
@@ -82,12 +78,13 @@ static gram_status level_room(gram_context *g, struct level *level)
 
     level->path_bytes = (size_t)(level->rows * largest->outputs) * MOST_RIDGES * sizeof(double) *
                         (level->joint ? 2 : 1);
-    level->out_bytes = (size_t)(level->rows * largest->outputs) * sizeof *level->out;
+    level->out_bytes = (size_t)(level->rows * (largest->outputs + 1)) * sizeof *level->out;
     level->path = gram_alloc(g, level->path_bytes);
     level->out = gram_alloc(g, level->out_bytes);
     if (!level->path || !level->out)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the outputs of %lld rows",
                          (long long)level->rows);
+    level->loss = level->out + level->rows * largest->outputs;
     return gram_krr_allocate(g, entries * gram_dtype_size(largest->dtype), &level->alpha);
 }
 
@@ -134,6 +131,7 @@ gram_status gram_machine_level_open(gram_context *g, struct search *s, int64_t r
     gram_status status;
 
     gram_machine_level_close(g, &s->level);
+    s->levels++;
     s->level.rows = gram_least(rows, s->job->rows);
     s->level.parts = s->level.rows >= LEAST_ROWS ? PARTS : 1;
     s->level.joint = joint;
@@ -216,33 +214,68 @@ static void choose(const struct search *s, const struct losses *l, int *ridge, i
             }
 }
 
-static void remember(const struct search *s, const struct trial *c)
+/*
+ * What every row of the level adds to the loss of outputs f (rows by outputs, column-major) under a
+ * transform: its squared error or, of a class, whether it is wrong plus the squared error of the
+ * outputs.
+ */
+static void losses_of_rows(const struct search *s, int transform, const double *f, double *loss)
 {
-    struct gram_json_text *t = &s->job->history;
-    const struct {
-        const char *name;
-        double value;
-    } entries[] = {
-        {                                                             "rows", (double)s->level.rows},
-        {                                                                "p",           c->params.p},
-        {                                                                "q",           c->params.q},
-        {c->params.relative_bandwidth ? "bandwidth_in_medians" : "bandwidth",   c->params.bandwidth},
-        {                                                   "regularization",       c->params.ridge},
-        {                                                       "iterations",  c->params.iterations},
-        {                                                      "full_metric",        c->params.full},
-        {                                                     "metric_power",       c->params.power},
-        {                                                        "transform",          c->transform},
-        {                                                            "score",              c->score},
-    };
+    const struct machine_job *job = s->job;
+    const struct level *level = &s->level;
+    const struct machine_target *target = &level->target[transform];
+    int64_t each = gram_machine_target_outputs(target);
 
-    if (s->tried > MOST_TOLD)
-        return;
-    gram_json_add(t, t->length > 0 ? ", {" : "{");
-    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
-        gram_json_add_name(t, entries[i].name);
-        gram_json_add_number(t, entries[i].value);
+    for (int p = 0; p < level->parts; p++) {
+        const struct part *part = &level->part[p];
+
+        for (int64_t i = 0; i < part->count; i++) {
+            int64_t at = part->first + i, row = job->row[at];
+            double found = gram_machine_target_decode(target, f + at, level->rows), e = 0, y = 0;
+
+            for (int64_t j = 0; target->classes && j < each; j++) {
+                double one = krr_element(part->data.dtype, part->data.y, j * part->count + i);
+
+                y = one > 0.5 ? (each == 1 ? 1 : (double)j) : y;
+                e += (f[j * level->rows + at] - one) * (f[j * level->rows + at] - one);
+            }
+            if (!target->classes)
+                e = (found - job->target->numbers[row]) * (found - job->target->numbers[row]);
+            loss[at] = e + (target->classes && found != y);
+        }
     }
-    gram_json_add(t, "}");
+}
+
+/* The standard error of the score of the losses of rows. */
+static double spread_of(const struct search *s, const double *loss)
+{
+    double n = (double)s->level.rows, mean = 0, squares = 0, spread;
+
+    for (int64_t i = 0; i < s->level.rows; i++)
+        mean += loss[i] / n;
+    for (int64_t i = 0; i < s->level.rows; i++)
+        squares += (loss[i] - mean) * (loss[i] - mean);
+    spread = n > 1 ? sqrt(squares / (n - 1) / n) : NAN;
+    return s->job->kind.classes ? spread : mean > 0 ? spread / (2 * sqrt(mean)) : 0;
+}
+
+/* Adds a trial to those that the description lists. */
+static gram_status remember(gram_context *g, struct search *s, const struct trial *t, int transform)
+{
+    struct machine_tried one = {
+        .params = t->params,
+        .transform = s->job->kind.classes ? GRAM_TRANSFORM_AUTO : t->transform,
+        .level = s->levels,
+        .rows = s->level.rows,
+        .score = t->score,
+    };
+    double now = gram_machine_seconds();
+
+    losses_of_rows(s, transform, s->level.out, s->level.loss);
+    one.spread = spread_of(s, s->level.loss);
+    one.seconds = now - (s->before > 0 ? s->before : s->opened);
+    s->before = now;
+    return gram_machine_trials_add(g, &s->job->trials, &one);
 }
 
 /* Keeps the outputs of a part at a ridge and a transform. */
@@ -302,8 +335,7 @@ gram_status gram_machine_trial_score(gram_context *g, struct search *s,
         t->score = sqrt(t->score);
         t->transform = level->target[transform].transform;
     }
-    remember(s, t);
-    return GRAM_OK;
+    return remember(g, s, t, transform);
 }
 
 int gram_machine_level_transform(const struct level *level, gram_transform transform)

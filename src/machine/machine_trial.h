@@ -37,6 +37,7 @@ struct level {
     size_t path_bytes;
     struct krr_array alpha; /* room for a part's coefficients, where the context computes */
     double *out;            /* of the last trial, rows by outputs and column-major */
+    double *loss;           /* of its rows, behind them */
     size_t out_bytes;
 };
 
@@ -45,7 +46,8 @@ struct search {
     struct level level;
     double deadline;     /* of the level, in gram_machine_seconds(); 0: none */
     double opened, last; /* when the search began, and the last deadline */
-    int tried;           /* trials */
+    double before;       /* when the last trial ended */
+    int tried, levels;   /* trials, and levels that were opened */
     bool given_ridge;
     uint64_t random;
 };

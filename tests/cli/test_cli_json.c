@@ -98,12 +98,51 @@ static void test_members(struct harness *h)
     }
 }
 
+/* clang-format off */
+static const struct {
+    const char *text, *elements[3];
+} arrays[] = {
+    {"[]", {NULL}},
+    {" [ ] ", {NULL}},
+    {"[1]", {"1"}},
+    {"[{\"a\": [1, 2]}, \"],\",[3]]", {"{\"a\": [1, 2]}", "\"],\"", "[3]"}},
+    {"{\"a\": 1}", {NULL}},
+    {"", {NULL}},
+    {"[", {NULL}},
+    {"[[[", {"[["}},
+    {"[\"", {"\""}},
+};
+/* clang-format on */
+
+static void test_elements(struct harness *h)
+{
+    for (int i = 0; i < LENGTH(arrays); i++) {
+        const char *at = NULL;
+        size_t size = 0;
+
+        h->where = arrays[i].text;
+        for (int k = 0; k <= 3; k++) {
+            const char *expected = k < 3 ? arrays[i].elements[k] : NULL;
+
+            at = json_element(arrays[i].text, at, &size);
+            CHECK(h,
+                  expected ? at && size == strlen(expected) && memcmp(at, expected, size) == 0
+                           : at == NULL,
+                  "element %d is %s, expected %s", k, at ? at : "none",
+                  expected ? expected : "none");
+            if (!at)
+                break;
+        }
+    }
+}
+
 int main(void)
 {
     struct harness h = {.isa = "none", .random = 1};
 
     test_writer(&h);
     test_members(&h);
+    test_elements(&h);
     printf("test_cli_json: %d checks, %d failures\n", h.checks, h.failures);
     return h.failures != 0;
 }

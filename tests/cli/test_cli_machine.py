@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
-from gram_cli import BAD_DATA, NO_INPUT, SOURCE, USAGE, gram, gram_json, refusal, rows_of
+from gram_cli import BAD_DATA, NO_INPUT, NO_OUTPUT, SOURCE, USAGE, gram, gram_json, refusal, rows_of
 from machine_tables import FAST, NASTY, nasty_table, simple
 from safetensors.numpy import load_file
 
@@ -32,6 +32,35 @@ def test_a_named_kernel_keeps_its_exponent(tmp_path):
     (tmp_path / "t.csv").write_text("x,y\n" + rows + "\n")
     report = gram_json("fit", "t.csv", "-y", "y", "-o", "m", "--kernel", "laplace", cwd=tmp_path)
     assert report["hyperparameters"]["p"] == 2 and report["hyperparameters"]["q"] == 1
+
+
+def test_the_trials_of_a_search(tmp_path):
+    """All of them, the best first: those of the last level, of which one is what was chosen."""
+    simple(tmp_path / "t.csv", 120)
+    arguments = ["fit", "t.csv", "-y", "y", "--ignore", "label,weight", "-o", "m"]
+    report = gram_json(*arguments, "--trials", "trials.csv", cwd=tmp_path)
+    header, *rows = rows_of((tmp_path / "trials.csv").read_text())
+    trials = [dict(zip(header, row)) for row in rows]
+    assert [int(t["rank"]) for t in trials] == list(range(1, len(trials) + 1))
+    assert sorted(int(t["trial"]) for t in trials) == list(range(1, len(trials) + 1))
+    order = [(-int(t["level"]), float(t["score"])) for t in trials]
+    assert order == sorted(order) and len(order) > 20
+    chosen, best = report["hyperparameters"], trials[0]
+    for name in ("p", "q", "bandwidth_in_medians", "iterations"):
+        assert float(best[name]) == chosen[name], name
+    assert best["target_transform"] == chosen["target_transform"] and best["bandwidth"] == ""
+    assert abs(float(best["score"]) / report["score"] - 1) < 1e-6
+    assert abs(float(best["spread"]) / report["leave_one_out"]["spread"] - 1) < 0.02
+    assert 0 < sum(float(t["seconds"]) for t in trials) <= report["stages"]["fit"]
+    assert {t["metric"] for t in trials} == {"none", "full", "diagonal"}
+    for t, told in zip(trials, report["machine"]["search"], strict=True):
+        assert float(t["score"]) == told["score"] and t["metric"] == told["metric"]
+        assert (t["metric"] == "none") == (t["metric_power"] == "")
+    printed = gram(*arguments, "--fixed", "--trials", "-", cwd=tmp_path)
+    assert printed.splitlines()[0] == ",".join(header)
+    assert printed.splitlines()[1].startswith("1,1,1,120,")
+    said = refusal(*arguments, "--trials", "no/trials", status=NO_OUTPUT, cwd=tmp_path)
+    assert "no/trials" in said
 
 
 def test_model_is_safetensors(letters):

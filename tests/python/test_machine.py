@@ -93,6 +93,9 @@ def test_the_model_file_is_that_of_the_command(tmp_path, diamonds, machine):
         ).stdout.split()
         assert [float(p) for p in printed[1:]] == pytest.approx(machine.predict(table), rel=1e-6)
     again = gram.Machine.load(tmp_path / "model")
+    assert {"rank", "score", "spread", "seconds"} <= set(machine.trials[0])
+    assert [t["score"] for t in again.trials] == [t["score"] for t in machine.trials]
+    assert "seconds" not in again.trials[0]
     np.testing.assert_array_equal(again.predict(table), machine.predict(table))
     with pytest.raises(OSError):
         gram.Machine.load(tmp_path / "none")

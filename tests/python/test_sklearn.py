@@ -257,6 +257,7 @@ def test_names_that_come_twice():
         assert model.machine_.features[:3] == ["a", "a.1", "b"]
         assert model.score(frame, x[:, 1]) > 0.9
         assert model.feature_importances_.argmax() == 1
+        assert [t["rank"] for t in model.trials_] == list(range(1, len(model.trials_) + 1))
 
 
 @pytest.mark.parametrize("estimator", [KernelRidge(), KernelTransformer(), KNeighborsTransformer()],
