@@ -13,9 +13,7 @@ static const char through_zcat[] = "unpack it, as in: zcat '%s' | gram COMMAND -
                   through_bzcat[] = "unpack it, as in: bzcat '%s' | gram COMMAND -",
                   through_xzcat[] = "unpack it, as in: xzcat '%s' | gram COMMAND -",
                   through_zstdcat[] = "unpack it, as in: zstdcat '%s' | gram COMMAND -",
-                  parquet[] =
-                      "make CSV of it, as in: python3 -c 'import pandas; "
-                      "pandas.read_parquet(\"%s\").to_csv(\"data.csv\", index=False)'",
+                  parquet[] = "give the path of '%s': such a file cannot be read from a pipe",
                   feather[] =
                       "make CSV of it, as in: python3 -c 'import pandas; "
                       "pandas.read_feather(\"%s\").to_csv(\"data.csv\", index=False)'",

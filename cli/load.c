@@ -1,10 +1,11 @@
 /*
- * load.c - reads tables for the machine, from text or .npy files
+ * load.c - reads tables for the machine, from text, .npy or Parquet files
  *
  * SPDX-License-Identifier: MIT
  */
 #include "load.h"
 #include "npy.h"
+#include "parquet.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,6 +91,8 @@ enum exit_status load_table(const char *path, const struct csv_options *options,
     enum exit_status status;
 
     *out = (struct table){0};
+    if (parquet_is(path))
+        return parquet_read(path, options, out, why);
     TRY(load_open(path, &file, &is_npy, why));
     if (is_npy) {
         status = npy_read_stream(file, text_name(path), &array, why);

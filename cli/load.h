@@ -1,5 +1,5 @@
 /*
- * load.h - reads tables for the machine, from text or .npy files
+ * load.h - reads tables for the machine, from text, .npy or Parquet files
  *
  * SPDX-License-Identifier: MIT
  */

@@ -94,25 +94,26 @@ static const char *const environment[][2] = {
     {   "OMP_NUM_THREADS",
      "the most threads, if GRAM_NUM_THREADS is not set; OPENBLAS_NUM_THREADS, MKL_NUM_THREADS, "
      "LOKY_MAX_CPU_COUNT and PYTHON_CPU_COUNT count in the same way, and the least of them is "
-     "used"                                                                                      },
-    {      "GRAM_CPU_ISA",        "the instruction set: base, avx2 or avx512 (default: the best)"},
-    {   "GRAM_CDIST_FORM",            "the formula for distances with p = 2: direct or expansion"},
+     "used"                                                                                          },
+    {      "GRAM_CPU_ISA",            "the instruction set: base, avx2 or avx512 (default: the best)"},
+    {   "GRAM_CDIST_FORM",                "the formula for distances with p = 2: direct or expansion"},
     {"GRAM_KERNEL_MATMUL",
      "how a GPU multiplies by a kernel matrix: panels, fused or tensor; blocks and tensor-blocks "
-     "are the latter two with little scratch"                                                    },
-    {          "GRAM_LOG", "debug: the library logs its work to standard error; off: it does not"},
-    {    "GRAM_CACHE_DIR",       "the folder of compiled kernels and of the results of gram tune"},
-    {    "GRAM_CACHE_MIB",              "the most code that is kept there, in MiB (default: 256)"},
-    {          "GRAM_JIT",     "off: no kernel for a GPU is compiled; only kept kernels are used"},
-    {    "GRAM_JIT_DEBUG",         "1: kernels for GPUs are compiled for debuggers and profilers"},
+     "are the latter two with little scratch"                                                        },
+    {          "GRAM_LOG",     "debug: the library logs its work to standard error; off: it does not"},
+    {    "GRAM_CACHE_DIR",           "the folder of compiled kernels and of the results of gram tune"},
+    {    "GRAM_CACHE_MIB",                  "the most code that is kept there, in MiB (default: 256)"},
+    {          "GRAM_JIT",         "off: no kernel for a GPU is compiled; only kept kernels are used"},
+    {    "GRAM_JIT_DEBUG",             "1: kernels for GPUs are compiled for debuggers and profilers"},
     {   "GRAM_PLUGIN_DIR",
-     "the folder of libgram_cuda.so and libgram_mpi.so (default: that of libgram)"               },
-    { "GRAM_CUDA_LIB_DIR",      "the folder of NVIDIA's libraries (default: those of the system)"},
-    {    "XDG_CACHE_HOME",          "if GRAM_CACHE_DIR is not set, the folder gram in it is used"},
-    {              "HOME",      "if that is not set either, the folder .cache/gram in it is used"},
-    {          "NO_COLOR",                                  "set: no colours, also on a terminal"},
-    {              "TERM",                                "dumb: no colours, and no progress bar"},
-    {                NULL,                                                                   NULL},
+     "the folder of libgram_cuda.so and libgram_mpi.so (default: that of libgram)"                   },
+    {       "GRAM_DUCKDB", "the library of DuckDB, which reads Parquet files (default: libduckdb.so)"},
+    { "GRAM_CUDA_LIB_DIR",          "the folder of NVIDIA's libraries (default: those of the system)"},
+    {    "XDG_CACHE_HOME",              "if GRAM_CACHE_DIR is not set, the folder gram in it is used"},
+    {              "HOME",          "if that is not set either, the folder .cache/gram in it is used"},
+    {          "NO_COLOR",                                      "set: no colours, also on a terminal"},
+    {              "TERM",                                    "dumb: no colours, and no progress bar"},
+    {                NULL,                                                                       NULL},
 };
 
 static const char *const files[][2] = {
@@ -135,7 +136,7 @@ void manual_page(struct output *out)
     output_text(
         out,
         "Tables are text (CSV or TSV, with quoted fields, LF or CRLF line ends and a "
-        "header line) or NumPy\n.I .npy\nfiles; the contents decide. A hyphen is "
+        "header line), NumPy\n.I .npy\nfiles or Parquet files; the contents decide. A hyphen is "
         "standard input or output. An empty field, NA, N/A, NaN, null or ? is a "
         "missing value. Output files are replaced as a whole or not at all, and a file that "
         "is an input of the same command is never written.\n"

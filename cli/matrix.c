@@ -6,6 +6,7 @@
 #include "device.h"
 #include "load.h"
 #include "npy.h"
+#include "parquet.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,11 +126,18 @@ enum exit_status matrix_load(const char *path, const struct input_settings *inpu
                                         .header =
                                             input->no_header ? CSV_HEADER_NO : CSV_HEADER_AUTO,
                                         .kind = always_number};
+    struct table table = {0};
     FILE *file;
     int is_npy;
     enum exit_status status;
 
     *out = (struct matrix){.memory = NULL};
+    if (parquet_is(path)) {
+        TRY(parquet_read(path, &options, &table, why));
+        status = matrix_from_table(&table, dtype, out, why);
+        table_free(&table);
+        return status;
+    }
     TRY(load_open(path, &file, &is_npy, why));
     if (is_npy) {
         struct npy array;
@@ -139,7 +147,6 @@ enum exit_status matrix_load(const char *path, const struct input_settings *inpu
         free(array.data);
     } else {
         struct text text;
-        struct table table = {0};
         status = text_read_stream(file, path, &text, why);
         if (status == CLI_OK)
             status = csv_parse(text, path, &options, &table, why);
