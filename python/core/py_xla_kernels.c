@@ -144,14 +144,59 @@ static gram_status product_gradients(gram_context *g, struct py_xla_call *c)
                                   &c->in[3], &c->in[2], &grads);
 }
 
+enum { /* integers of a reduction, after the kernel's */
+    REDUCTION = INTEGERS,
+    OF_PLACES,
+    HAS_V,
+    HAS_LOG_WEIGHTS,
+    REDUCE_INTEGERS
+};
+
+/* bandwidth, regularization, v (optional), logarithms of weights (optional), x, y (optional) ->
+ * values, or places: each of these is two integers of 32 bits, the lower half first, because a
+ * program of JAX may have no wider ones. The last number is the scale. */
+static gram_status reduction(gram_context *g, struct py_xla_call *c)
+{
+    gram_kernel_reduce_options options = GRAM_KERNEL_REDUCE_OPTIONS_INIT;
+    const bool of_places = c->integers[OF_PLACES] != 0;
+    const gram_tensor *v = NULL;
+    gram_tensor places = c->out[0];
+    struct py_kernel k;
+    int at = 2;
+
+    if (!read_kernel(c, &k))
+        return GRAM_INVALID_ARGUMENT;
+    if (c->integers[HAS_V])
+        v = &c->in[at++];
+    if (c->integers[HAS_LOG_WEIGHTS])
+        options.log_weights = &c->in[at++];
+    c->wrong = at >= c->in_count || c->in_count > at + 2 ||
+               c->number_count <= NUMBERS + (size_t)k.options.parameter_count ||
+               (of_places && (places.dtype != GRAM_I32 || places.ndim < 1 ||
+                              places.shape[places.ndim - 1] != 2));
+    if (c->wrong)
+        return GRAM_INVALID_ARGUMENT;
+    options.scale = c->numbers[NUMBERS + k.options.parameter_count];
+    if (of_places) {
+        places.dtype = GRAM_I64;
+        places.ndim--;
+        for (int i = 0; i < places.ndim; i++)
+            places.stride[i] /= 2;
+    }
+    return gram_kernel_reduce(g, &c->in[at], c->in_count > at + 1 ? &c->in[at + 1] : NULL,
+                              &k.options, (gram_reduction)c->integers[REDUCTION], v, &options,
+                              of_places ? NULL : &c->out[0], of_places ? &places : NULL);
+}
+
 const struct py_xla_operation *py_xla_kernel_operation(const struct xla_text *name)
 {
     static const struct py_xla_operation table[] = {
-        {           "kernel",            matrix, 3, 4, 1, 1,     INTEGERS, NUMBERS},
-        {    "kernel_matmul",           product, 4, 5, 1, 1,     INTEGERS, NUMBERS},
-        {       "kernel_vjp",         gradients, 4, 5, 1, 4, INTEGERS + 1, NUMBERS},
-        {"kernel_matmul_vjp", product_gradients, 5, 6, 1, 5, INTEGERS + 1, NUMBERS},
-        {               NULL,              NULL, 0, 0, 0, 0,            0,       0},
+        {           "kernel",            matrix, 3, 4, 1, 1,        INTEGERS,     NUMBERS},
+        {    "kernel_matmul",           product, 4, 5, 1, 1,        INTEGERS,     NUMBERS},
+        {    "kernel_reduce",         reduction, 3, 6, 1, 1, REDUCE_INTEGERS, NUMBERS + 1},
+        {       "kernel_vjp",         gradients, 4, 5, 1, 4,    INTEGERS + 1,     NUMBERS},
+        {"kernel_matmul_vjp", product_gradients, 5, 6, 1, 5,    INTEGERS + 1,     NUMBERS},
+        {               NULL,              NULL, 0, 0, 0, 0,               0,           0},
     };
 
     return py_xla_find(table, name);

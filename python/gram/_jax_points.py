@@ -51,7 +51,7 @@ def divided(function, x, y, lengths, product):
     return x / lengths, None if y is None else y / lengths
 
 
-def _check_columns(function, x, y):
+def check_columns(function, x, y):
     if y is not None and x.shape[-1] != y.shape[-1]:
         raise ValueError(
             f"gram.jax.{function}: x has {x.shape[-1]} columns but y has {y.shape[-1]}"
@@ -63,7 +63,7 @@ def _check_columns(function, x, y):
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def cdist(p, root, x, y):
-    _check_columns("cdist", x, y)
+    check_columns("cdist", x, y)
     pairs = [(x, 2)] if y is None else [(x, 2), (y, 2)]
     shape, arrays = batched(*pairs)
     rows = (x if y is None else y).shape[-2]
@@ -91,7 +91,7 @@ def _cdist_jvp(p, root, primals, tangents):
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def kernel(options, x, y, bandwidth, regularization):
-    _check_columns("kernel", x, y)
+    check_columns("kernel", x, y)
     return value(options, x, y, bandwidth, regularization)
 
 
@@ -111,7 +111,7 @@ def _kernel_jvp(options, primals, tangents):
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def kernel_matmul(options, x, y, bandwidth, regularization, v):
-    _check_columns("kernel_matmul", x, y)
+    check_columns("kernel_matmul", x, y)
     rows = (x if y is None else y).shape[-2]
     if v.shape[-2] != rows:
         raise ValueError(
@@ -163,7 +163,7 @@ def _matmul_along(options, shape, kept, tangents):
             return along(options, (x, y, bandwidth), moved | of_x) @ v
 
         rows = [x] if u is None else [x, u]
-        found = found + _by_rows(block, _rows_of_block(y, shape[:-2]), *rows)
+        found = found + by_rows(block, rows_of_block(y, shape[:-2]), *rows)
     return found
 
 
@@ -216,7 +216,7 @@ def _transposed_along(options, shape, kept, tangents):
             return along(options, (x, y, bandwidth), moved | of_x).mT @ grad
 
         arrays = (x, grad) if u is None else (x, grad, u)
-        found = found + _summed_by_rows(block, _rows_of_block(y, shape[:-2]), shape, *arrays)
+        found = found + _summed_by_rows(block, rows_of_block(y, shape[:-2]), shape, *arrays)
     return found
 
 
@@ -294,21 +294,21 @@ def _on_diagonal(options, rows, columns):
     return begin, max(begin, min(rows, columns - shift)), shift
 
 
-def _rows_of_block(y, batch):
+def rows_of_block(y, batch):
     return max(1, _BLOCK // max(1, y.shape[-2] * math.prod(batch)))
 
 
-def _split(a, whole, rows):
+def split(a, whole, rows):
     return jnp.moveaxis(a[..., :whole, :].reshape(*a.shape[:-2], -1, rows, a.shape[-1]), -3, 0)
 
 
-def _by_rows(f, rows, *arrays):
+def by_rows(f, rows, *arrays):
     """f, which maps rows to rows, of so many rows at a time."""
     m = arrays[0].shape[-2]
     whole = m // rows * rows
     if m <= rows:
         return f(*arrays)
-    found = jax.lax.map(lambda part: f(*part), tuple(_split(a, whole, rows) for a in arrays))
+    found = jax.lax.map(lambda part: f(*part), tuple(split(a, whole, rows) for a in arrays))
     found = jnp.moveaxis(found, 0, -3)
     found = [found.reshape(*found.shape[:-3], whole, found.shape[-1])]
     if whole < m:
@@ -323,7 +323,7 @@ def _summed_by_rows(f, rows, shape, *arrays):
     total = jnp.zeros(shape, arrays[0].dtype)
     if m <= rows:
         return total + f(*arrays)
-    parts = tuple(_split(a, whole, rows) for a in arrays)
+    parts = tuple(split(a, whole, rows) for a in arrays)
     total, _ = jax.lax.scan(lambda sum, part: (sum + f(*part), None), total, parts)
     return total if whole == m else total + f(*[a[..., whole:, :] for a in arrays])
 
@@ -332,7 +332,7 @@ def _blocks_vjp(options, names, x, y, bandwidth, grad, v):
     """In blocks of rows of x, whose cotangents grad v^T are all that is stored."""
     batch, _ = batched((x, 2), (y, 2), (bandwidth, 0), (grad, 2), (v, 2))
     m = x.shape[-2]
-    rows = _rows_of_block(y, batch)
+    rows = rows_of_block(y, batch)
     whole = m // rows * rows
 
     def block(part):
@@ -352,7 +352,7 @@ def _blocks_vjp(options, names, x, y, bandwidth, grad, v):
         return block((x, grad))
     own = {"y": y.shape[-2:], "bandwidth": ()}
     total = {name: jnp.zeros((*batch, *own[name]), grad.dtype) for name in names if name in own}
-    parts = tuple(_split(a, whole, rows) for a in (x, grad))
+    parts = tuple(split(a, whole, rows) for a in (x, grad))
     total, of_x = jax.lax.scan(step, total, parts)
     if of_x is not None:
         of_x = [jnp.moveaxis(of_x, 0, -3).reshape(*batch, whole, x.shape[-1])]

@@ -21,7 +21,7 @@ try:
 except ImportError as e:
     raise ImportError("gram.jax needs JAX 0.6 or newer (pip install jax)") from e
 
-from gram import _jax_agop, _jax_algebra, _jax_derivatives, _jax_points
+from gram import _jax_agop, _jax_algebra, _jax_derivatives, _jax_points, _jax_reduce
 from gram._arrays import eigh_count
 from gram._jax_call import matrices, number, result_type
 from gram._kernels import is_of_products
@@ -34,6 +34,7 @@ __all__ = [
     "eigh",
     "kernel",
     "kernel_matmul",
+    "kernel_reduce",
     "kron_matmul",
     "matrix_power",
     "median_distance",
@@ -125,6 +126,50 @@ def kernel_matmul(
         v[:, None] if v.ndim == 1 else v,
     )  # fmt: skip
     return product[..., 0] if v.ndim == 1 else product
+
+
+def kernel_reduce(
+    x,
+    y=None,
+    kernel="laplace",
+    *,
+    what,
+    v=None,
+    scale=1.0,
+    log_weights=None,
+    bandwidth=1.0,
+    regularization=0.0,
+    lengths=None,
+    **options,
+):
+    """What is made of the rows of kernel(x, y), which is never stored, as gram.kernel_reduce.
+
+    what is "min", "max", "argmin", "argmax", "logsumexp" or "softmax".  The latter two have
+    gradients: x, y, v (..., n, r) or (n,), log_weights (..., n), bandwidth, regularization and
+    lengths, twice except for an expression, in blocks of rows, each of which makes its part of the
+    matrix.  The values of "min" and "max" have none.  Indices are the integers that JAX has, int64
+    with jax_enable_x64 and int32 without it.  scale is a number that is known when a program is
+    traced.
+
+    >>> x = jnp.array([[0.0], [1.0]])
+    >>> gram.jax.kernel_reduce(x, what="argmax").tolist()
+    [0, 1]
+    """
+    x, y = matrices("kernel_reduce", x=x, y=y)
+    x, y = _jax_points.divided("kernel_reduce", x, y, lengths, _is_of_products(kernel, **options))
+    dtype = result_type(x)
+    if v is not None:
+        v = number(v, dtype)
+    vector = v is not None and v.ndim == 1
+    v = v[:, None] if vector else v
+    logs = None if log_weights is None else number(log_weights, dtype)
+    _jax_reduce.checked(what, x, y, v, logs)
+    options = _options(kernel, **options)
+    points = x, y, number(bandwidth, dtype), number(regularization, dtype)
+    if what in ("argmin", "argmax"):
+        return _jax_reduce.places(options, what, *points)
+    found = _jax_reduce.kernel_reduce(options, what, float(scale), *points, v, logs)
+    return found[..., 0] if vector else found
 
 
 def median_distance(x, p=2.0, *, root=True, rows=2000, seed=0):

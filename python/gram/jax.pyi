@@ -34,6 +34,20 @@ def kernel_matmul(
     lengths: ArrayLike | None = None,
     **options: Any,
 ) -> jax.Array: ...
+def kernel_reduce(
+    x: ArrayLike,
+    y: ArrayLike | None = None,
+    kernel: Kernel = "laplace",
+    *,
+    what: Literal["min", "max", "argmin", "argmax", "logsumexp", "softmax"],
+    v: ArrayLike | None = None,
+    scale: float = 1.0,
+    log_weights: ArrayLike | None = None,
+    bandwidth: ArrayLike = 1.0,
+    regularization: ArrayLike = 0.0,
+    lengths: ArrayLike | None = None,
+    **options: Any,
+) -> jax.Array: ...
 def median_distance(
     x: ArrayLike,
     p: float = 2.0,

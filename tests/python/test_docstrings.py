@@ -82,7 +82,7 @@ OTHERS = {
 PLAIN = set(
     "cdist kernel_matmul kernel_matmul_vjp kron kron_diagonal kron_logdet kron_matmul_vjp "
     "kron_trace matmul_batched matmul_chunked syrk_ema nearest torch.nearest kernel_reduce "
-    "torch.kernel_reduce "
+    "torch.kernel_reduce jax.kernel_reduce "
     "tune tune_eigh tune_kron Pending "
     "torch.per_sample_gradients plot.kernel_matrix plot.spectrum plot.convergence "
     "compat.scipy.pdist compat.sklearn.pairwise_distances compat.kermac.KernelDescriptor "

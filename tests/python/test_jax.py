@@ -73,6 +73,20 @@ OPERATIONS = {
         ),
         [(4, 3), (5, 3), (5, 2)],
     ),
+    "softmax": (
+        lambda x, y, v, logs: gj.kernel_reduce(
+            x, y, "gaussian", what="softmax", v=v, log_weights=logs, scale=3.0
+        ),
+        lambda x, y, v, logs: gram.kernel_reduce(
+            x, y, "gaussian", what="softmax", v=v, log_weights=logs, scale=3.0
+        ),
+        [(4, 3), (5, 3), (5, 2), (5,)],
+    ),
+    "logsumexp of one set": (
+        lambda x, r: gj.kernel_reduce(x, what="logsumexp", regularization=r, row_offset=1),
+        lambda x, r: gram.kernel_reduce(x, what="logsumexp", regularization=r, row_offset=1),
+        [(4, 3), ()],
+    ),
     "cdist_grad": (
         lambda *t: gj.cdist_grad(*t, p=1.5),
         lambda *t: gram.cdist_grad(*t, p=1.5),
@@ -252,6 +266,76 @@ def test_gradients_of_products_with_kernels(block, monkeypatch):
     check(lambda v: gj.kernel_matmul(draw(5, 3), v=v), (draw(5, 1),), 2)
 
 
+@pytest.mark.parametrize("block", [1 << 22, 10, 1])
+@offered()
+def test_gradients_of_soft_reductions(block, monkeypatch):
+    """In blocks of rows, of batches, of vectors, and of a row whose weights are all 0 but one."""
+    from gram import _jax_points
+
+    monkeypatch.setattr(_jax_points, "_BLOCK", block)
+
+    def f(x, y, v, logs, bandwidth, regularization):
+        numbers = {"bandwidth": bandwidth, "regularization": regularization, "column_offset": 1}
+        soft = {"v": v, "log_weights": logs, "scale": -2.0}
+        return gj.kernel_reduce(x, y, "matern32", what="softmax", **soft, **numbers)
+
+    x, y, v, logs = draw(5, 3), draw(4, 3), draw(4, 2), draw(4)
+    check(f, (x, y, v, logs, 1.3, 0.2), 2 if block == 10 else 1)
+    check(f, (draw(2, 5, 3), y, v, draw(3, 1, 4), jnp.array([1.3, 0.8]), 0.2))
+    check(lambda x, v: gj.kernel_reduce(x, what="softmax", v=v), (x, draw(5)))
+    lengths = jnp.array([0.7, 1.4, 2.1])
+    least = lambda x, n: gj.kernel_reduce(  # noqa: E731
+        x, y, "distance", what="logsumexp", scale=-3.0, lengths=n
+    )
+    check(least, (x, lengths))
+    alone = jnp.array([-jnp.inf, 0, -jnp.inf, -jnp.inf])
+    for g in jax.grad(lambda *a: f(*a, 1.3, 0.2).sum(), (0, 1, 2, 3))(x, y, v, alone):
+        assert jnp.isfinite(g).all()
+
+
+@offered()
+def test_gradients_of_reductions_of_norms():
+    x, y, v = draw(5, 3), draw(4, 3), draw(4, 2)
+    options = {"expression": NORMS, "parameters": {"c": 0.7}, "what": "softmax"}
+    check(lambda x, y, v: gj.kernel_reduce(x, y, v=v, **options), (x, y, v))
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_extreme_values_and_places(wide):
+    """The integers of JAX are int32 without jax_enable_x64."""
+    jax.config.update("jax_enable_x64", wide)
+    dtype = jnp.float64 if wide else jnp.float32
+    x, y = draw(3, 6, 2, dtype=dtype), draw(7, 2, dtype=dtype)
+    mine = [np.asarray(a) for a in (x, y)]
+    for what in ("min", "max", "argmin", "argmax"):
+        wanted = gram.kernel_reduce(*mine, what=what)
+        for f in (gj.kernel_reduce, jax.jit(gj.kernel_reduce, static_argnames="what")):
+            found = f(x, y, what=what)
+            wanted_dtype = jnp.zeros(1, int).dtype if what[:3] == "arg" else dtype
+            assert found.shape == (3, 6) and found.dtype == wanted_dtype
+            np.testing.assert_array_equal(found, wanted)
+        mapped = jax.vmap(lambda x, w=what: gj.kernel_reduce(x, y, what=w))(x)
+        np.testing.assert_array_equal(mapped, wanted)
+    places = gj.kernel_reduce(x, jnp.zeros((0, 2), x.dtype), what="argmax")
+    assert (places == -1).all() and places.shape == (3, 6)
+    at = lambda x: x[0, gj.kernel_reduce(x[0], what="argmin")].sum()  # noqa: E731
+    assert jnp.isfinite(jax.grad(at)(x)).all()
+    with pytest.raises(NotImplementedError, match="what='min' has no gradient"):
+        jax.grad(lambda x: gj.kernel_reduce(x, what="min").sum())(x)
+
+
+@offered()
+def test_reductions_of_halves_and_of_nothing():
+    x = draw(6, 3).astype(jnp.float16)
+    f = lambda x: gj.kernel_reduce(x, what="logsumexp").sum()  # noqa: E731
+    assert f(x).dtype == jnp.float32 and jax.grad(f)(x).dtype == jnp.float16
+    none = gj.kernel_reduce(x[:0], x, what="softmax", v=jnp.ones((6, 2)))
+    assert none.shape == (0, 2)
+    assert gj.kernel_reduce(x, x[:0], what="logsumexp").tolist() == [-np.inf] * 6
+    of_none = jax.grad(lambda x: gj.kernel_reduce(x[:0], x, what="logsumexp").sum())(x)
+    assert not of_none.any()
+
+
 # The norms are used differently, so K(y, x) is not the transposed matrix of K(x, y).
 NORMS = "exp(-s / c) * (1 + dot * norm_x) + norm_y * norm_y * s"
 
@@ -342,6 +426,15 @@ def test_what_is_refused():
          "gram.jax.kernel: options.expression"),
         (lambda: gj.solve_lu(x, x), ValueError, "4 by 3"),
         (lambda: gj.kernel_matmul(x, v=x[:3]), ValueError, "v has 3 rows"),
+        (lambda: gj.kernel_reduce(x, what="mean"), ValueError, "what is 'mean', expected 'argmin'"),
+        (lambda: gj.kernel_reduce(x, what="softmax"), ValueError, "v is not given"),
+        (lambda: gj.kernel_reduce(x, what="max", v=x), ValueError, "v is given, expected none"),
+        (lambda: gj.kernel_reduce(x, what="softmax", v=x[:3]), ValueError, "v has 3 rows"),
+        (lambda: gj.kernel_reduce(x, what="min", log_weights=x[0]), ValueError,
+         "log_weights is given"),
+        (lambda: gj.kernel_reduce(x, what="logsumexp", log_weights=x[0]), ValueError,
+         r"log_weights has the shape \(3,\)"),
+        (lambda: gj.kernel_reduce(x, x[:, :2], what="min"), ValueError, "y has 2"),
         (lambda: gj.kron_matmul(x, [x]), ValueError, "x has 3 columns"),
         (lambda: gj.kron_matmul(x, [x], side="up"), ValueError, "'up'"),
         (lambda: gj.eigh(x @ x.T, select="value"), ValueError, "'value'"),
@@ -383,6 +476,12 @@ def test_calls_that_this_version_does_not_have():
         ("kron_matmul_vjp", [x, x, x], {}, "not those of this version"),
         ("kernel_vjp", [x[0, 0], x[0, 0], x @ x.T, x],
          {"integers": np.array([1, 1, 0, 0, 0, 3]), "numbers": np.ones(7)}, "not those of this"),
+        ("kernel_reduce", [x[0, 0], x[0, 0], x],  # without the v that it is said to have
+         {"integers": np.array([1, 1, 0, 0, 0, 4, 0, 1, 0, 0]), "numbers": np.ones(9)},
+         "not those of this"),
+        ("kernel_reduce", [x[0, 0], x[0, 0], x],  # places are pairs of integers
+         {"integers": np.array([1, 1, 0, 0, 0, 1, 1, 0, 0, 0]), "numbers": np.ones(9)},
+         "not those of this"),
         ("kernel", [x[0, 0], x[0, 0], x],
          {"integers": np.array([10, 1, 0, 0, 0]), "numbers": np.ones(7), "text": "s\na"},
          "not those of this"),

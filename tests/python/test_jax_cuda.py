@@ -209,6 +209,21 @@ def test_distances_are_those_of_the_cpu(runtime):
     np.testing.assert_allclose(found, gram.cdist(x, y, 1.5), rtol=1e-9)
 
 
+def test_reductions_are_those_of_the_cpu(runtime):
+    """bandwidth, regularization, v, log-weights, x, y; places are pairs of 32 bits."""
+    x, y, v, logs = draw(9, 3), draw(7, 3, seed=1), draw(7, 2, seed=2), draw(7, seed=3)
+    one, none = np.array(1.0), np.array(0.0)
+    kernel, numbers = (2, 1, 0, 0, 0), (2.0, 1.0, 1.0, 1.0, 1.0, 0.0, 3.0)
+    (found,) = runtime.call("kernel_reduce", [one, none, v, logs, x, y], [np.empty((9, 2))],
+                            [*kernel, 4, 0, 1, 1], [*numbers, 2.5])  # fmt: skip
+    options = {"what": "softmax", "v": v, "log_weights": logs, "scale": 2.5}
+    np.testing.assert_allclose(found, gram.kernel_reduce(x, y, "gaussian", **options), rtol=1e-9)
+    (places,) = runtime.call("kernel_reduce", [one, none, x, y], [np.empty((9, 2), np.int32)],
+                             [*kernel, 2, 1, 0, 0], [*numbers, 1.0])  # fmt: skip
+    wanted = gram.kernel_reduce(x, y, "gaussian", what="argmax")
+    np.testing.assert_array_equal(places.view(np.int64)[:, 0], wanted)
+
+
 def test_scratch_is_the_runtimes(runtime):
     shapes = (40, 40), (6, 40), (2, 40), (6, 40)
     inputs = [draw(*s, seed=i) for i, s in enumerate(shapes)]
