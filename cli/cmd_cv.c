@@ -93,6 +93,7 @@ struct cv {
     int64_t *fold;                         /* of every row */
     struct fold *folds;
     char **said; /* the prediction of every row as text, NULL: none; only with --output */
+    struct class_weights class_weights;
     gram_task task;
     gram_context *g;
     struct progress progress;
@@ -199,26 +200,6 @@ static enum exit_status take_apart(struct cv *v, const char *name, const char *o
     return CLI_OK;
 }
 
-/* The task that the library would choose from all rows: a fold may lack a class. */
-static gram_task task_of(const struct cv *v)
-{
-    const double *numbers = v->table.columns[v->target].numbers;
-    double seen[2];
-    int count = 0;
-
-    if (v->s->fit.task != GRAM_TASK_AUTO)
-        return (gram_task)v->s->fit.task;
-    for (int64_t row = 0; numbers && row < v->table.rows; row++) {
-        if (isnan(numbers[row]) || (count > 0 && numbers[row] == seen[0]) ||
-            (count > 1 && numbers[row] == seen[1]))
-            continue;
-        if (count == 2)
-            return GRAM_REGRESSION;
-        seen[count++] = numbers[row];
-    }
-    return !numbers || count == 2 ? GRAM_CLASSIFICATION : GRAM_REGRESSION;
-}
-
 static enum exit_status prepare(struct cv *v, struct failure *why)
 {
     const struct settings *s = v->s;
@@ -227,7 +208,8 @@ static enum exit_status prepare(struct cv *v, struct failure *why)
     TRY(fit_read(&s->fit, v->data, &v->table, &v->target, &v->weights, why));
     TRY(take_apart(v, s->groups, " (--groups)", &v->groups, why));
     TRY(take_apart(v, s->time, " (--time)", &v->time, why));
-    v->task = task_of(v);
+    v->task = fit_task(&s->fit, &v->table, v->target);
+    TRY(fit_class_weights(&s->fit, &v->table, v->target, &v->class_weights, why));
     v->fold = calloc((size_t)v->table.rows + 1, sizeof *v->fold);
     v->folds = calloc((size_t)s->folds, sizeof *v->folds);
     v->said = s->fit.output ? calloc((size_t)v->table.rows + 1, sizeof *v->said) : NULL;
@@ -259,6 +241,7 @@ static enum exit_status train(struct cv *v, const struct part *p, gram_machine *
     TRY(fit_options(&v->s->fit, &options, why));
     options.task = v->task;
     options.weights = p->weights;
+    class_weights_give(&v->class_weights, &p->target, p->t.rows, &options);
     options.progress = show_progress;
     options.progress_user = v;
     interrupt_cancels(v->g);
@@ -502,6 +485,7 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     for (int64_t row = 0; v.said && row < v.table.rows; row++)
         free(v.said[row]);
     free(v.said);
+    class_weights_free(&v.class_weights);
     free(v.fold);
     free(v.folds);
     gram_context_destroy(v.g);

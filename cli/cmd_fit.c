@@ -27,6 +27,7 @@ struct fit {
     gram_context *g;
     gram_machine *machine;
     gram_machine_feature *features;
+    struct class_weights class_weights;
     gram_machine_score score;
     struct fit_result result;
     struct progress progress;
@@ -141,11 +142,42 @@ enum exit_status fit_read(const struct fit_settings *s, const char *path, struct
     return status;
 }
 
+gram_task fit_task(const struct fit_settings *s, const struct table *table, int64_t target)
+{
+    const double *numbers = table->columns[target].numbers;
+    double seen[2];
+    int count = 0;
+
+    if (s->task != GRAM_TASK_AUTO)
+        return (gram_task)s->task;
+    for (int64_t row = 0; numbers && row < table->rows; row++) {
+        if (isnan(numbers[row]) || (count > 0 && numbers[row] == seen[0]) ||
+            (count > 1 && numbers[row] == seen[1]))
+            continue;
+        if (count == 2)
+            return GRAM_REGRESSION;
+        seen[count++] = numbers[row];
+    }
+    return !numbers || count == 2 ? GRAM_CLASSIFICATION : GRAM_REGRESSION;
+}
+
+enum exit_status fit_class_weights(const struct fit_settings *s, const struct table *table,
+                                   int64_t target, struct class_weights *out, struct failure *why)
+{
+    if (s->class_weight && fit_task(s, table, target) != GRAM_CLASSIFICATION)
+        return fail(why, CLI_USAGE,
+                    "--class-weight is given for a regression of \"%.200s\"; --task "
+                    "classification takes its numbers as classes",
+                    s->target);
+    return class_weights_read(s->class_weight, table, target, out, why);
+}
+
 static enum exit_status read_data(struct fit *f, struct failure *why)
 {
     const struct fit_settings *s = f->s;
 
     TRY(read_table(f, why));
+    TRY(fit_class_weights(s, &f->table, f->target, &f->class_weights, why));
     f->held_out = (int64_t)floor(s->holdout * (double)f->table.rows + 0.5);
     if (s->holdout > 0 && (f->held_out == 0 || f->held_out == f->table.rows))
         return fail(why, CLI_BAD_DATA,
@@ -171,6 +203,7 @@ static enum exit_status train(struct fit *f, gram_machine_options *options, stru
     TRY(table_view_make(&f->table, f->held_out, f->table.rows - f->held_out, except, &view, why));
     if (f->weights >= 0)
         options->weights = table_column(&f->table, f->weights, f->held_out).numbers;
+    class_weights_give(&f->class_weights, &target, view.t.rows, options);
     options->progress = show_progress;
     options->progress_user = &f->progress;
     progress_begin(&f->progress, f->s->common.progress == PROGRESS_AUTO);
@@ -306,6 +339,7 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     TRY(check_outputs(f.s, why));
     status = work(&f, why);
     remarks_free(&f.result.remarks);
+    class_weights_free(&f.class_weights);
     free(f.features);
     gram_machine_destroy(f.machine);
     gram_context_destroy(f.g);

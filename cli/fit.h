@@ -5,6 +5,7 @@
  */
 #ifndef GRAM_CLI_FIT_H
 #define GRAM_CLI_FIT_H
+#include "class_weights.h"
 #include "model.h"
 #include "remarks.h"
 
@@ -12,7 +13,7 @@ struct fit_settings {
     struct common_settings common;
     struct input_settings input;
     const char *target, *weights, *categorical, *ignore; /* names of columns */
-    const char *output, *chart, *trials;
+    const char *output, *chart, *trials, *class_weight;
     int task, automatic, fixed, kernel, metric, transform, solver, dtype, json, strict;
     double holdout, p, q, metric_power, bandwidth, regularization, tolerance, validation, memory,
         time_limit;
@@ -34,6 +35,14 @@ extern const struct option_row fit_column_options[], fit_hyper_options[], fit_li
  */
 enum exit_status fit_read(const struct fit_settings *s, const char *path, struct table *table,
                           int64_t *target, int64_t *weights, struct failure *why);
+
+/* The task that the library would choose from all rows: a part of them may lack a class. */
+gram_task fit_task(const struct fit_settings *s, const struct table *table, int64_t target);
+
+/* The weights of the classes; refuses them for a regression.  Call class_weights_free in any case.
+ */
+enum exit_status fit_class_weights(const struct fit_settings *s, const struct table *table,
+                                   int64_t target, struct class_weights *out, struct failure *why);
 
 /* Seconds of the stages of the command. */
 struct fit_seconds {

@@ -54,6 +54,9 @@ const struct option_row fit_column_options[] = {
             "feature each, and all others, including new ones, share one"),
     COLUMN_NAME("weights", 0, "COLUMN", AT(weights),
                 "the column with the weights of the rows, which are above 0"),
+    TEXT("class-weight", 0, "WEIGHTS", AT(class_weight), NULL,
+         "of a classification, multiply the weights of the rows of each class: balanced gives all "
+         "classes the same sum, and LABEL=WEIGHT,... names classes; the others have 1"),
     OPTION_END,
 };
 

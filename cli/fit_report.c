@@ -129,6 +129,7 @@ void fit_json(struct json *j, const struct fit_settings *s, const struct fit_res
     else
         leave_one_out_json(j, r);
     seconds_json(j, &r->seconds);
+    class_weight_json(j, gram_machine_describe(r->machine));
     machine_json(j, gram_machine_describe(r->machine));
     importance_json(j, r->features, r->feature_count);
     remarks_json(j, &r->remarks);
@@ -155,6 +156,7 @@ void fit_text(struct output *out, const struct fit_settings *s, const struct fit
     }
     leave_one_out_text(out, r);
     machine_text(out, gram_machine_describe(r->machine));
+    class_weight_text(out, gram_machine_describe(r->machine));
     categories_text(out, gram_machine_describe(r->machine));
     output_text(out, "features that matter most:\n");
     importance_text(out, r->features, r->feature_count, s->top);

@@ -78,6 +78,7 @@ static void write_json(struct output *out, const char *path, const struct model 
     json_end(&j);
     text = member(m, "hyperparameters", &size);
     json_raw(&j, "hyperparameters", text, size);
+    class_weight_json(&j, description);
     json_raw(&j, "machine", description, strlen(description));
     json_end(&j);
 }
@@ -126,6 +127,7 @@ static void write_text(struct output *out, const struct model *m,
     text = member(m, "hyperparameters", &size);
     output_text(out, "hyperparameters: ");
     write_settings(out, text, size);
+    class_weight_text(out, gram_machine_describe(m->machine));
     for (int i = 0; i < LENGTH(others); i++) {
         text = member(m, others[i], &size);
         output_format(out, "%s%s: ", i ? ", " : "", others[i]);

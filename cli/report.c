@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "chart.h"
+#include "json_member.h"
 #include "model.h"
 #include "text.h"
 #include <math.h>
@@ -19,6 +20,27 @@ enum {
 const char *task_name(gram_task task)
 {
     return task == GRAM_CLASSIFICATION ? "classification" : "regression";
+}
+
+void class_weight_json(struct json *j, const char *description)
+{
+    size_t size;
+    const char *weights = json_member(description, "class_weight", &size);
+
+    if (weights)
+        json_raw(j, "class_weight", weights, size);
+}
+
+void class_weight_text(struct output *out, const char *description)
+{
+    size_t size;
+    const char *weights = json_member(description, "class_weight", &size);
+
+    if (!weights)
+        return;
+    output_text(out, "weights of the classes: ");
+    output_name(out, weights + 1, size - 2);
+    output_text(out, "\n");
 }
 
 void importance_json(struct json *j, const gram_machine_feature *features, int64_t count)

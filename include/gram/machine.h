@@ -94,6 +94,14 @@ typedef struct gram_machine_options {
     int64_t max_categories; /* the most per column, >= 2; 0: 256 (see gram_machine_fit) */
     int64_t metric_rows;    /* the most rows from which a leaf learns its metric, >= 10; 0: 6000, or
                                400 per encoded feature if that is more */
+    /* Of a classification: weights of classes, by which those of their rows are multiplied.  There
+     * are class_weights entries, > 0, of class_label (the names as gram_machine_class_name gives
+     * them) and class_weight; a class that is not among them has 1.  With class_weights = -1
+     * (balanced) a class has W / (c w), where w is the sum of the weights of its rows, c the number
+     * of classes and W the sum of all weights, and both arrays are NULL. */
+    int64_t class_weights;
+    const char *const *class_label;
+    const double *class_weight;
 } gram_machine_options;
 
 /* clang-format off */

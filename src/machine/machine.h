@@ -14,6 +14,7 @@
  *   machine_loo.c     leave-one-out outputs of a leaf
  *   machine_metric.c  from the average gradient outer product to the next metric
  *   machine_target.c  targets and scores
+ *   machine_weights.c weights of the classes of a classification
  *   machine_file.c    model files
  *
  * SPDX-License-Identifier: MIT
@@ -68,6 +69,10 @@ void gram_machine_target_encode(const struct machine_target *target, const gram_
 
 bool gram_machine_target_missing(const gram_column *column, int64_t row);
 
+/* The class of a row: its index, -1 if it was never seen, -2 if it is missing. */
+int64_t gram_machine_target_class(const struct machine_target *target, const gram_column *column,
+                                  int64_t row);
+
 /* One row's outputs f[j * stride] to a number or class index, and to probabilities. */
 double gram_machine_target_decode(const struct machine_target *target, const double *f,
                                   int64_t stride);
@@ -75,10 +80,10 @@ void gram_machine_target_probabilities(const struct machine_target *target, cons
                                        int64_t stride, double *out, int64_t out_stride);
 
 /* Learns how outputs become probabilities from outputs f (count by outputs, column-major) of rows
- * that did not train what gave them. */
+ * that did not train what gave them.  weights are those of all rows, or NULL. */
 gram_status gram_machine_target_calibrate(gram_context *g, const gram_column *column,
-                                          const int64_t *rows, int64_t count, const double *f,
-                                          struct machine_target *target);
+                                          const int64_t *rows, const double *weights, int64_t count,
+                                          const double *f, struct machine_target *target);
 
 /* ---- Metrics, leaves and trees --------------------------------------------------------------- */
 
@@ -328,6 +333,9 @@ struct machine_job {
     gram_machine_options o;
     struct machine_target kind; /* task and classes; its scale is set by gram_machine_encode */
     int64_t rows, *row;         /* that have a target, shuffled by the seed */
+    double *weights;            /* of the table's rows, where classes have weights; else NULL */
+    double *class_weight;       /* of every class, then; from malloc, as weights */
+    double mean_weight;         /* of the rows that have a target */
     double memory;              /* bytes that a fit may take */
     int64_t leaf_rows;          /* most rows of one leaf within that */
     double started;             /* gram_machine_seconds() */
@@ -363,6 +371,15 @@ gram_status gram_machine_encode(gram_context *g, const struct machine_job *job,
                                 const struct gram_encoder *encoder, const int64_t *rows,
                                 int64_t count, struct machine_scales scales,
                                 struct machine_encoded *out);
+
+/* machine_weights.c: what is wrong with the options of class weights, before anything is done; the
+ * rows' weights times those of their classes, which become options.weights of the job; the
+ * member "class_weight" of a description; and how much a row counts in a mean over rows. */
+gram_status gram_machine_class_weights_check(gram_context *g, const gram_machine_options *o);
+gram_status gram_machine_class_weights(gram_context *g, struct machine_job *job);
+void gram_machine_class_weights_json(struct gram_json_text *t, const struct machine_job *job,
+                                     const struct machine_target *target);
+double gram_machine_row_weight(const struct machine_job *job, int64_t row);
 
 /* Whether a full metric may be learned of `width` features.  Their number is known only when they
  * are encoded, later than the recipe. */

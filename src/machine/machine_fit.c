@@ -357,6 +357,7 @@ static gram_status describe_fit(gram_context *g, const struct machine_job *job,
     add_pair(t, "seed", (double)job->o.seed);
     describe_categories(t, machine->encoder);
     describe_choices(t, recipe, r->ridge, machine);
+    gram_machine_class_weights_json(t, job, &machine->target);
     add_word(t, "solver", r->iterations > 0 ? "conjugate gradients" : "cholesky");
     if (r->iterations > 0) {
         add_pair(t, "solver_iterations", r->iterations);
@@ -441,8 +442,8 @@ static gram_status build(gram_context *g, struct machine_job *job,
     for (int64_t c = 0; status == GRAM_OK && c < machine->encoder->columns; c++)
         machine->importance[c] = sum > 0 ? machine->importance[c] / sum : 0;
     if (status == GRAM_OK && job->kind.classes > 0 && job->held.f)
-        status = gram_machine_target_calibrate(g, job->target, job->row, job->held.count,
-                                               job->held.f, &job->kind);
+        status = gram_machine_target_calibrate(g, job->target, job->row, job->o.weights,
+                                               job->held.count, job->held.f, &job->kind);
     machine->target = job->kind; /* the machine owns it from here on */
     job->kind = (struct machine_target){0};
     return status == GRAM_OK ? describe(g, job, &last, machine) : status;
@@ -510,6 +511,7 @@ static gram_status check_options(gram_context *g, const gram_machine_options *o)
     TRY(check_range(g, "max_categories", (double)o->max_categories, 2, 1e9));
     TRY(check_range(g, "metric_rows", (double)o->metric_rows, 10, 1e12));
     TRY(check_range(g, "memory_limit", (double)o->memory_limit, 1e6, 1e18));
+    TRY(gram_machine_class_weights_check(g, o));
     if (o->dtype && o->dtype != GRAM_F32 && o->dtype != GRAM_F64)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.dtype is %s, expected f32 or f64",
                          gram_dtype_name(o->dtype));
@@ -596,6 +598,7 @@ static gram_status job_open(gram_context *g, struct machine_job *job)
                              job->o.weights[job->row[i]], (long long)job->row[i]);
     gram_random_choose(&state, job->row, job->rows, job->rows);
     TRY(gram_machine_target_fit(g, job->target, job->o.task, job->row, job->rows, &job->kind));
+    TRY(gram_machine_class_weights(g, job));
     job->leaf_rows = rows_that_fit(g, job);
     if (job->o.leaf_rows)
         job->leaf_rows = job->o.leaf_rows;
@@ -607,6 +610,8 @@ static void job_close(gram_context *g, struct machine_job *job)
     gram_machine_target_destroy(&job->kind);
     gram_machine_trials_destroy(&job->trials);
     free(job->held.f);
+    free(job->weights);
+    free(job->class_weight);
     gram_free(g, job->row, (size_t)job->table->rows * sizeof *job->row);
 }
 

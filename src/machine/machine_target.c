@@ -199,9 +199,8 @@ int64_t gram_machine_target_outputs(const struct machine_target *target)
     return target->classes > 2 ? target->classes : 1;
 }
 
-/* The class of a row: its index, -1 if it was never seen, -2 if it is missing. */
-static int64_t find_class(const struct machine_target *target, const gram_column *column,
-                          int64_t row)
+int64_t gram_machine_target_class(const struct machine_target *target, const gram_column *column,
+                                  int64_t row)
 {
     int64_t low = 0, high = target->classes - 1;
 
@@ -245,7 +244,7 @@ void gram_machine_target_encode(const struct machine_target *target, const gram_
     int64_t outputs = gram_machine_target_outputs(target);
 
     for (int64_t i = 0; i < count; i++) {
-        int64_t class = target->classes ? find_class(target, column, rows[i]) : 0;
+        int64_t class = target->classes ? gram_machine_target_class(target, column, rows[i]) : 0;
 
         for (int64_t j = 0; j < outputs; j++) {
             double v = target->classes == 0 ? scaled(target, column->numbers[rows[i]])
@@ -359,6 +358,7 @@ struct calibration {
     const struct machine_target *target;
     const double *f, *prior; /* log pi */
     const int64_t *class;
+    const double *weight; /* of the rows; their sum is count */
     int64_t count;
 };
 
@@ -376,6 +376,7 @@ static double log_loss_at(const struct calibration *k, const double *at, double 
     hessian[1] = 0;
     for (int64_t i = 0; i < k->count; i++) {
         double most = -INFINITY, sum = 0, mean[2] = {0, 0}, second[3] = {0, 0, 0};
+        double w = k->weight[i];
 
         for (int64_t j = 0; j < k->target->classes; j++) {
             v[j] = at[0] * output_of(k->target, k->f + i, k->count, j) + at[1] * k->prior[j];
@@ -392,14 +393,14 @@ static double log_loss_at(const struct calibration *k, const double *at, double 
             second[1] += p * x[0] * x[1];
             second[2] += p * x[1] * x[1];
         }
-        loss += (log(sum) + most - v[k->class[i]]) / rows;
+        loss += w * (log(sum) + most - v[k->class[i]]) / rows;
         for (int d = 0; d < 2; d++)
             mean[d] /= sum;
-        gradient[0] += (mean[0] - output_of(k->target, k->f + i, k->count, k->class[i])) / rows;
-        gradient[1] += (mean[1] - k->prior[k->class[i]]) / rows;
-        hessian[0] += (second[0] / sum - mean[0] * mean[0]) / rows;
-        hessian[1] += (second[1] / sum - mean[0] * mean[1]) / rows;
-        hessian[2] += (second[2] / sum - mean[1] * mean[1]) / rows;
+        gradient[0] += w * (mean[0] - output_of(k->target, k->f + i, k->count, k->class[i])) / rows;
+        gradient[1] += w * (mean[1] - k->prior[k->class[i]]) / rows;
+        hessian[0] += w * (second[0] / sum - mean[0] * mean[0]) / rows;
+        hessian[1] += w * (second[1] / sum - mean[0] * mean[1]) / rows;
+        hessian[2] += w * (second[2] / sum - mean[1] * mean[1]) / rows;
     }
     return loss;
 }
@@ -432,56 +433,79 @@ static void minimise(const struct calibration *k, double *at, double *v)
 }
 
 /* The logarithms of the shares of the classes, each of which counts once more than it is there. */
-static void priors(const struct machine_target *target, const int64_t *class, int64_t count,
-                   double *out)
+static void priors(const struct machine_target *target, const struct calibration *k, double *out)
 {
     for (int64_t j = 0; j < target->classes; j++)
         out[j] = 1;
-    for (int64_t i = 0; i < count; i++)
-        out[class[i]]++;
+    for (int64_t i = 0; i < k->count; i++)
+        out[k->class[i]] += k->weight[i];
     for (int64_t j = 0; j < target->classes; j++)
-        out[j] = log(out[j] / (double)(count + target->classes));
+        out[j] = log(out[j] / (double)(k->count + target->classes));
 }
 
-/* Rows of a known class and finite outputs, side by side. */
-static int64_t known(const struct machine_target *target, const gram_column *column,
-                     const int64_t *rows, int64_t count, const double *f, int64_t *class,
-                     double *out)
+/* Divides weights by their mean. */
+static void normalise(double *weight, int64_t count)
 {
-    int64_t outputs = gram_machine_target_outputs(target), kept = 0;
+    double sum = 0;
+
+    for (int64_t i = 0; i < count; i++)
+        sum += weight[i];
+    for (int64_t i = 0; i < count; i++)
+        weight[i] *= (double)count / sum;
+}
+
+/* Rows that were left out, as a caller has them; weights are those of all rows, or NULL. */
+struct left_out {
+    const gram_column *column;
+    const int64_t *rows;
+    const double *weights;
+    int64_t count;
+    const double *f;
+};
+
+/* Rows of a known class and finite outputs, side by side, with their weights. */
+static int64_t known(const struct machine_target *target, const struct left_out *from,
+                     int64_t *class, double *weight, double *out)
+{
+    int64_t outputs = gram_machine_target_outputs(target), kept = 0, count = from->count;
 
     for (int pass = 0; pass < 2; pass++) {
         int64_t at = 0;
 
         for (int64_t i = 0; i < count; i++) {
-            int64_t found = find_class(target, column, rows[i]);
+            int64_t found = gram_machine_target_class(target, from->column, from->rows[i]);
             bool finite = found >= 0;
 
             for (int64_t j = 0; j < outputs; j++)
-                finite &= isfinite(f[j * count + i]) != 0;
+                finite &= isfinite(from->f[j * count + i]) != 0;
             if (!finite)
                 continue;
             for (int64_t j = 0; pass && j < outputs; j++)
-                out[j * kept + at] = f[j * count + i];
-            if (pass)
-                class[at] = found;
+                out[j * kept + at] = from->f[j * count + i];
+            class[at] = found;
+            weight[at] = from->weights ? from->weights[from->rows[i]] : 1;
             at++;
         }
         kept = at;
     }
+    normalise(weight, kept);
     return kept;
 }
 
 gram_status gram_machine_target_calibrate(gram_context *g, const gram_column *column,
-                                          const int64_t *rows, int64_t count, const double *f,
-                                          struct machine_target *target)
+                                          const int64_t *rows, const double *weights, int64_t count,
+                                          const double *f, struct machine_target *target)
 {
+    const struct left_out from = {column, rows, weights, count, f};
     int64_t classes = target->classes, outputs = gram_machine_target_outputs(target);
-    size_t numbers = (size_t)(count * outputs + 2 * classes);
+    size_t numbers = (size_t)(count * (outputs + 1) + 2 * classes);
     double *own = malloc(numbers * sizeof *own + 1), at[2] = {1, 0};
     int64_t *class = malloc((size_t)count * sizeof *class + 1);
     double *calibration = malloc((size_t)(classes + CALIBRATION_NUMBERS) * sizeof *calibration);
-    struct calibration k = {.target = target, .f = own, .class = class};
+    double *prior = own ? own + count * (outputs + 1) : NULL;
+    double *weight = own ? own + count * outputs : NULL;
+    struct calibration k = {
+        .target = target, .f = own, .class = class, .weight = weight, .prior = prior};
 
     if (!own || !class || !calibration) {
         free(own);
@@ -490,11 +514,10 @@ gram_status gram_machine_target_calibrate(gram_context *g, const gram_column *co
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the outputs of %lld rows",
                          (long long)count);
     }
-    k.count = known(target, column, rows, count, f, class, own);
-    k.prior = own + count * outputs;
-    priors(target, class, k.count, own + count * outputs);
+    k.count = known(target, &from, class, weight, own);
+    priors(target, &k, prior);
     if (k.count > 0)
-        minimise(&k, at, own + count * outputs + classes);
+        minimise(&k, at, prior + classes);
     calibration[0] = at[0];
     for (int64_t j = 0; j < classes; j++)
         calibration[1 + j] = at[1] * k.prior[j];
@@ -586,7 +609,8 @@ gram_status gram_machine_score_outputs(gram_context *g, const struct machine_tar
             continue;
         t.rows++;
         if (target->classes)
-            count_class(target, find_class(target, column, row), f + i, count, p, &t);
+            count_class(target, gram_machine_target_class(target, column, row), f + i, count, p,
+                        &t);
         else
             count_number(column->numbers[row], gram_machine_target_decode(target, f + i, count),
                          &t);

@@ -149,6 +149,40 @@ struct losses {
     double ridge[MOST_RIDGES], sum[MOST_RIDGES][TRANSFORMS];
 };
 
+/*
+ * What a row adds to the loss of outputs f (stride apart): its squared error or, of a class,
+ * whether it is wrong plus the squared error of the outputs; times the row's weight.  at is its
+ * place in the part.
+ */
+static double row_loss(const struct search *s, const struct part *part, int64_t at, int transform,
+                       const double *f, int64_t stride)
+{
+    const struct machine_job *job = s->job;
+    const struct machine_target *target = &s->level.target[transform];
+    int64_t row = job->row[part->first + at], each = gram_machine_target_outputs(target);
+    double found = gram_machine_target_decode(target, f, stride), e = 0, y = 0;
+
+    for (int64_t j = 0; target->classes && j < each; j++) {
+        double one = krr_element(part->data.dtype, part->data.y, j * part->count + at);
+
+        y = one > 0.5 ? (each == 1 ? 1 : (double)j) : y;
+        e += (f[j * stride] - one) * (f[j * stride] - one);
+    }
+    if (!target->classes)
+        e = (found - job->target->numbers[row]) * (found - job->target->numbers[row]);
+    return gram_machine_row_weight(job, row) * (e + (target->classes && found != y));
+}
+
+static double weighted_loss(const struct search *s, const struct part *part, int transform,
+                            const double *f)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < part->count; i++)
+        sum += row_loss(s, part, i, transform, f + i, part->count);
+    return sum;
+}
+
 static gram_status add_part(gram_context *g, const struct search *s, const struct part *part,
                             struct losses *l)
 {
@@ -162,6 +196,10 @@ static gram_status add_part(gram_context *g, const struct search *s, const struc
             gram_machine_score score;
             double squares = 0;
 
+            if (job->o.weights) {
+                l->sum[r][t] += weighted_loss(s, part, t, f);
+                continue;
+            }
             TRY(gram_machine_score_outputs(g, &s->level.target[t], job->target,
                                            job->row + part->first, part->count, f, &score));
             for (int64_t i = 0; job->kind.classes && i < each * part->count; i++) {
@@ -216,33 +254,18 @@ static void choose(const struct search *s, const struct losses *l, int *ridge, i
 
 /*
  * What every row of the level adds to the loss of outputs f (rows by outputs, column-major) under a
- * transform: its squared error or, of a class, whether it is wrong plus the squared error of the
- * outputs.
+ * transform.
  */
 static void losses_of_rows(const struct search *s, int transform, const double *f, double *loss)
 {
-    const struct machine_job *job = s->job;
     const struct level *level = &s->level;
-    const struct machine_target *target = &level->target[transform];
-    int64_t each = gram_machine_target_outputs(target);
 
     for (int p = 0; p < level->parts; p++) {
         const struct part *part = &level->part[p];
 
-        for (int64_t i = 0; i < part->count; i++) {
-            int64_t at = part->first + i, row = job->row[at];
-            double found = gram_machine_target_decode(target, f + at, level->rows), e = 0, y = 0;
-
-            for (int64_t j = 0; target->classes && j < each; j++) {
-                double one = krr_element(part->data.dtype, part->data.y, j * part->count + i);
-
-                y = one > 0.5 ? (each == 1 ? 1 : (double)j) : y;
-                e += (f[j * level->rows + at] - one) * (f[j * level->rows + at] - one);
-            }
-            if (!target->classes)
-                e = (found - job->target->numbers[row]) * (found - job->target->numbers[row]);
-            loss[at] = e + (target->classes && found != y);
-        }
+        for (int64_t i = 0; i < part->count; i++)
+            loss[part->first + i] =
+                row_loss(s, part, i, transform, f + part->first + i, level->rows);
     }
 }
 

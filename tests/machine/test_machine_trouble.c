@@ -79,6 +79,27 @@ static void expect_refusal(struct harness *h, const gram_table *table, const gra
     gram_machine_destroy(m);
 }
 
+static void check_class_weights(struct harness *h)
+{
+    struct sample s = sample_make(h, 50);
+    gram_machine_options o = SAMPLE_OPTIONS;
+    const char *labels[2] = {"none", NULL};
+    double weights[2] = {1, INFINITY};
+
+    o.class_weights = -2;
+    expect_refusal(h, table_of(&s), &s.label, &o, "options.class_weights is -2");
+    o.class_weights = 1;
+    expect_refusal(h, table_of(&s), &s.label, &o, "options.class_label or class_weight is NULL");
+    o.class_label = labels, o.class_weight = weights;
+    expect_refusal(h, table_of(&s), &s.label, &o, "options.class_label[0] is \"none\", which is");
+    expect_refusal(h, table_of(&s), &s.number, &o, "options.class_weights is 1 for a regression");
+    o.class_weights = 2;
+    expect_refusal(h, table_of(&s), &s.label, &o, "options.class_label[1] is NULL");
+    labels[1] = labels[0];
+    expect_refusal(h, table_of(&s), &s.label, &o, "options.class_weight[1] is inf");
+    sample_destroy(&s);
+}
+
 static void check_refusals(struct harness *h)
 {
     struct sample s = sample_make(h, 50);
@@ -211,6 +232,7 @@ int main(void)
     check_file(&h, 0, true);
     check_file(&h, 200, false);
     check_refusals(&h);
+    check_class_weights(&h);
     check_wrong_tables(&h);
     check_allocations(&h);
     check_cancel(&h);
