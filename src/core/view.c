@@ -167,6 +167,24 @@ static gram_status check_output(gram_context *g, const struct gram_batch *batch,
     return GRAM_OK;
 }
 
+/* An input need not have been joined to the batch: what it has beyond it would be written there. */
+static gram_status check_input(gram_context *g, const struct gram_batch *batch, const char *name,
+                               const gram_tensor *t, int core)
+{
+    const int own = t->ndim - core;
+    bool fits = own <= batch->ndim;
+    char got[128], expected[128];
+
+    for (int i = 0; fits && i < own; i++)
+        fits = t->shape[i] == 1 || t->shape[i] == batch->shape[batch->ndim - own + i];
+    if (fits)
+        return GRAM_OK;
+    print_shape(got, sizeof got, t->shape, own);
+    print_shape(expected, sizeof expected, batch->shape, batch->ndim);
+    return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                     "%s has batch shape %s, which does not broadcast to %s", name, got, expected);
+}
+
 gram_status gram_view_of(gram_context *g, const struct gram_batch *batch, const char *name,
                          const gram_tensor *t, int core, enum gram_access access,
                          struct gram_view *out)
@@ -175,8 +193,8 @@ gram_status gram_view_of(gram_context *g, const struct gram_batch *batch, const 
 
     TRY(check_tensor(g, name, t, core));
     own = t->ndim - core;
-    if (access == GRAM_WRITE)
-        TRY(check_output(g, batch, name, t, core));
+    TRY(access == GRAM_WRITE ? check_output(g, batch, name, t, core)
+                             : check_input(g, batch, name, t, core));
     *out =
         (struct gram_view){.data = t->data, .dtype = t->dtype, .planes = 1, .rows = 1, .cols = 1};
     if (core >= 1)

@@ -47,7 +47,7 @@ gram_status gram_batch_join(gram_context *g, struct gram_batch *batch, const cha
                             const gram_tensor *t, int core);
 
 /* Views t along batch.  GRAM_WRITE: t must have exactly the batch's shape and no two elements
- * in one place. t is checked as by gram_batch_join. */
+ * in one place; GRAM_READ: t must broadcast to it.  t is checked as by gram_batch_join. */
 gram_status gram_view_of(gram_context *g, const struct gram_batch *batch, const char *name,
                          const gram_tensor *t, int core, enum gram_access access,
                          struct gram_view *out);

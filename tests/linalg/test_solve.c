@@ -132,6 +132,17 @@ static void wild_pivots(struct call *c)
     c->options.pivots = &c->pivots;
 }
 
+/* A batch of pivots for one matrix, which a solve with a factor only reads. */
+static void many_pivots(struct call *c)
+{
+    c->lu = true;
+    c->pivots.ndim = 2;
+    c->pivots.shape[0] = 2, c->pivots.stride[0] = 0;
+    c->pivots.shape[1] = 3, c->pivots.stride[1] = 1;
+    c->options.factored = 1;
+    c->options.pivots = &c->pivots;
+}
+
 static void batches_that_differ(struct call *c)
 {
     c->a.ndim = 3, c->a.shape[2] = 3, c->a.stride[2] = 1;
@@ -177,6 +188,7 @@ static const struct refusal refusals[] = {
     {   factored_without_pivots, GRAM_INVALID_ARGUMENT,             "options.pivots is NULL"},
     {          pivots_of_floats, GRAM_INVALID_ARGUMENT,       "options.pivots has dtype f32"},
     {                few_pivots, GRAM_INVALID_ARGUMENT,      "options.pivots has 2 elements"},
+    {               many_pivots, GRAM_INVALID_ARGUMENT, "options.pivots has batch shape (2)"},
     {               wild_pivots, GRAM_INVALID_ARGUMENT,  "options.pivots holds 4 at index 1"},
     {               info_of_two, GRAM_INVALID_ARGUMENT,           "info has batch shape (2)"},
     {            info_of_floats, GRAM_INVALID_ARGUMENT,                 "info has dtype f32"},
