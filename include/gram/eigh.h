@@ -6,6 +6,7 @@
 #ifndef GRAM_PUBLIC_EIGH_H
 #define GRAM_PUBLIC_EIGH_H
 #include "core.h"
+#include "operator.h"
 #include "pairwise.h"
 
 #ifdef __cplusplus
@@ -241,20 +242,6 @@ GRAM_API gram_status gram_tune_eigh(gram_context *g, const gram_tensor *a,
                                     const gram_eigh_options *options, gram_tensor *values,
                                     gram_tensor *vectors, gram_tensor *info,
                                     gram_eigh_tuning *result);
-
-/*
- * A symmetric matrix that is defined by its products.  apply computes out = A in.  Both are n by b
- * with b at most 8, row-major, of this dtype (f32 or f64), and lie in memory of the context's
- * device that is valid during the call.  On CUDA, apply queues its work on the context's stream, or
- * waits until its work is done.  apply must not use the context of the call that it serves.  A
- * status other than GRAM_OK ends that call, which returns the same status.
- */
-typedef struct gram_operator {
-    int64_t n;
-    gram_dtype dtype;
-    gram_status (*apply)(void *user, const gram_tensor *in, gram_tensor *out);
-    void *user;
-} gram_operator;
 
 /*
  * The k largest or smallest pairs of a matrix that is defined by its products, computed as

@@ -1,27 +1,39 @@
 /*
- * cg.c - block conjugate gradients: one product with K serves all columns
+ * cg.c - block conjugate gradients: one product with the matrix serves all columns
  *
  * Each column has its own step lengths, so each converges as if it were alone (Hestenes and
- * Stiefel, 1952; Saad, Iterative methods for sparse linear systems, section 9.2).  The residual
- * that the recursion carries drifts from the true one by rounding, so rounds of iterations end with
- * the true residual, and the next round starts from it.
+ * Stiefel, 1952; Saad, Iterative methods for sparse linear systems, section 9.2), and leaves when
+ * it has: its place is taken by the last column at work.  The residual that the recursion carries
+ * drifts from the true one by rounding.  So rounds of iterations begin with the true residuals, and
+ * a round also ends where a look at them in between finds that the two differ.
+ *
+ * What is multiplied is the caller's: the stored kernel matrix of a machine (gram_krr_iterate), an
+ * operator (solve_operator.c), the samples of a log-determinant (logdet.c).
  *
  * SPDX-License-Identifier: MIT
  */
 #include "core/backend.h"
 #include "krr_passes.h"
 #include <math.h>
+#include <string.h>
 
 enum {
-    MOST_ITERATIONS = 300, /* in all rounds */
-    MOST_ROUNDS = 4
+    MACHINE_ITERATIONS = 300, /* of a machine's solve, in all rounds */
+    MACHINE_ROUNDS = 4
 };
 
 struct cg {
-    const struct krr_iteration *it;
+    const struct krr_cg *it;
+    struct krr_cg_report *report;
     struct krr_cg_step vectors; /* all but its step */
     void *product;
-    double *norms; /* norm_b and norm_r on the host */
+    double *numbers; /* where the context computes: norm_b, norm_r, rz, curvature, other norms */
+    double *host;    /* the same on the host */
+    double *before;  /* the true residual at the beginning of the last round, relative to |b| */
+    int64_t *which;  /* on the host; vectors.which is where the context computes */
+    int64_t *left;   /* columns whose true residual is not yet known to be good enough */
+    int64_t waiting; /* how many */
+    double end;      /* on the clock of `seconds` */
 };
 
 static size_t vector_bytes(int64_t n, int64_t columns, gram_dtype dtype)
@@ -34,10 +46,37 @@ static size_t product_bytes(const gram_context *g, int64_t n, int64_t columns, g
     return vector_bytes(n, columns, g->backend->krr->wide_product ? GRAM_F64 : dtype);
 }
 
-size_t gram_krr_iterate_bytes(const gram_context *g, int64_t n, int64_t columns, gram_dtype dtype)
+size_t gram_krr_cg_bytes(const gram_context *g, int64_t n, int64_t columns, gram_dtype dtype)
 {
     return 3 * vector_bytes(n, columns, dtype) + product_bytes(g, n, columns, dtype) +
-           3 * (size_t)columns * sizeof(double);
+           (size_t)columns * (5 * sizeof(double) + sizeof(int64_t));
+}
+
+static double seconds(void)
+{
+    return 1e-9 * (double)gram_nanoseconds();
+}
+
+/* ---- What is queued -------------------------------------------------------------------------- */
+
+static gram_status copy(gram_context *g, void *to, const void *from, size_t bytes)
+{
+    if (g->backend->memory_copy)
+        return g->backend->memory_copy(g, to, from, bytes);
+    memcpy(to, from, bytes);
+    return GRAM_OK;
+}
+
+/* Column `at` of some vectors. */
+static void *column_of(const struct cg *c, const void *vectors, int64_t at)
+{
+    return (char *)vectors + (size_t)(at * c->it->n) * gram_dtype_size(c->it->dtype);
+}
+
+static gram_status copy_columns(gram_context *g, const struct cg *c, void *to, const void *from,
+                                int64_t columns)
+{
+    return copy(g, to, from, (size_t)(columns * c->it->n) * gram_dtype_size(c->it->dtype));
 }
 
 static gram_status step(gram_context *g, const struct cg *c, enum krr_step kind)
@@ -50,102 +89,407 @@ static gram_status step(gram_context *g, const struct cg *c, enum krr_step kind)
 
 static gram_status multiply(gram_context *g, const struct cg *c, const void *v)
 {
-    const struct krr_product op = {.k = c->it->k,
-                                   .ridge = c->it->ridge,
-                                   .columns = c->it->columns,
-                                   .v = v,
-                                   .product = c->product};
+    c->report->products += c->vectors.columns;
+    return c->it->multiply(g, c->it->matrix, c->vectors.columns, v, c->product);
+}
+
+static gram_status precondition(gram_context *g, const struct cg *c)
+{
+    int64_t columns = c->vectors.columns;
+
+    if (!c->it->precondition)
+        return copy_columns(g, c, c->vectors.z, c->vectors.r, columns);
+    return c->it->precondition(g, c->it->preconditioner, columns, c->vectors.r, c->vectors.z);
+}
+
+/* r (or another place) = b - A x of the columns at work, from x that is gathered in z. */
+static gram_status true_residual(gram_context *g, const struct cg *c, void *r, double *norms)
+{
+    struct krr_cg_step op = c->vectors;
+
+    for (int64_t j = 0; j < op.columns; j++)
+        TRY(copy_columns(g, c, column_of(c, op.z, j), column_of(c, op.x, c->which[j]), 1));
+    TRY(multiply(g, c, op.z));
+    op.step = KRR_RESIDUAL;
+    op.r = r;
+    op.norm_r = norms;
+    return g->backend->krr->cg_step(g, &op);
+}
+
+/* ---- What comes to the host ------------------------------------------------------------------ */
+
+static gram_status send_which(gram_context *g, const struct cg *c)
+{
+    if (c->vectors.which == c->which)
+        return GRAM_OK;
+    return gram_krr_store(g, (void *)c->vectors.which, c->which,
+                          (size_t)c->vectors.columns * sizeof *c->which);
+}
+
+/* The numbers of all columns; waits for a GPU. */
+static gram_status fetch(gram_context *g, const struct cg *c)
+{
+    return gram_krr_fetch(g, c->host, c->numbers, 5 * (size_t)c->it->columns * sizeof(double));
+}
+
+static double norm_b(const struct cg *c, int64_t column)
+{
+    return c->host[column];
+}
+
+static double carried(const struct cg *c, int64_t column)
+{
+    return c->host[c->it->columns + column];
+}
+
+static double rz(const struct cg *c, int64_t column)
+{
+    return c->host[2 * c->it->columns + column];
+}
+
+static double curvature(const struct cg *c, int64_t column)
+{
+    return c->host[3 * c->it->columns + column];
+}
+
+static double looked_at(const struct cg *c, int64_t column)
+{
+    return c->host[4 * c->it->columns + column];
+}
+
+/* Notes why the iteration ends before its time.  Where the caller is lenient the column leaves. */
+static bool ends(struct cg *c, enum krr_cg_end why, int64_t column, double number)
+{
+    if (c->it->lenient) {
+        c->host[c->it->columns + column] = 0; /* leave() takes it for solved */
+        return false;
+    }
+    c->report->end = why;
+    c->report->column = column;
+    c->report->curvature = number;
+    return true;
+}
+
+static bool stopped(const struct cg *c)
+{
+    return c->report->end != KRR_CG_REACHED && c->report->end != KRR_CG_STALLED;
+}
+
+static bool at_limits(const struct cg *c)
+{
+    return c->report->iterations >= c->it->iterations || seconds() > c->end;
+}
+
+/* The report's residual is the largest one. */
+static void tell(struct cg *c, int64_t column, double residual)
+{
+    if (residual < c->report->residual)
+        return;
+    c->report->residual = residual;
+    if (!stopped(c))
+        c->report->column = column;
+}
+
+/* ---- Rounds ---------------------------------------------------------------------------------- */
+
+/* The columns of `left` are those at work. */
+static gram_status all_at_work(gram_context *g, struct cg *c)
+{
+    c->vectors.columns = c->waiting;
+    for (int64_t j = 0; j < c->waiting; j++)
+        c->which[j] = c->left[j];
+    return send_which(g, c);
+}
+
+/* Columns whose recursion is below the tolerance leave the round: the last ones take their places.
+ * The recursion ends below the tolerance, so that the true residual is there as well. */
+static gram_status leave(gram_context *g, struct cg *c)
+{
+    int64_t before = c->vectors.columns;
+
+    for (int64_t j = c->vectors.columns - 1; j >= 0; j--) {
+        int64_t column = c->which[j], last = c->vectors.columns - 1;
+
+        if (carried(c, column) > 0.7 * c->it->tolerance * norm_b(c, column))
+            continue;
+        if (j < last) {
+            TRY(copy_columns(g, c, column_of(c, c->vectors.r, j), column_of(c, c->vectors.r, last),
+                             1));
+            TRY(copy_columns(g, c, column_of(c, c->vectors.d, j), column_of(c, c->vectors.d, last),
+                             1));
+            c->which[j] = c->which[last];
+        }
+        c->vectors.columns--;
+    }
+    return c->vectors.columns < before ? send_which(g, c) : GRAM_OK;
+}
+
+/* What the numbers of a column say after an iteration; true where the method ends.  rz of a column
+ * that is solved exactly is 0. */
+static bool column_broken(struct cg *c, int64_t column)
+{
+    double r = carried(c, column), product = rz(c, column), energy = curvature(c, column);
+
+    if (!(r < INFINITY && fabs(product) < INFINITY && fabs(energy) < INFINITY))
+        return ends(c, KRR_CG_NOT_FINITE, column, 0);
+    if (product < 0 || (product == 0 && r > 0))
+        return ends(c, KRR_CG_PRECONDITIONER, column, product);
+    if (product > 0 && energy <= 0)
+        return ends(c, KRR_CG_INDEFINITE, column, energy);
+    if (c->it->observe && product > 0)
+        c->it->observe(c->it->observer, column, product, energy);
+    return false;
+}
+
+static bool broken(struct cg *c)
+{
+    for (int64_t j = 0; j < c->vectors.columns; j++)
+        if (column_broken(c, c->which[j]))
+            return true;
+    return false;
+}
+
+/* Whether the true residual of a column at work is more than twice the carried one. */
+static gram_status look(gram_context *g, struct cg *c, bool *drifted)
+{
+    double *other = c->numbers + 4 * c->it->columns;
+
+    TRY(true_residual(g, c, c->vectors.z, other));
+    TRY(fetch(g, c));
+    for (int64_t j = 0; j < c->vectors.columns; j++)
+        if (!(looked_at(c, c->which[j]) <= 2 * carried(c, c->which[j])))
+            *drifted = true;
+    return GRAM_OK;
+}
+
+/* Iterates from the true residuals in r until the carried ones are below the tolerance. */
+static gram_status one_round(gram_context *g, struct cg *c)
+{
+    bool drifted = false;
+
+    TRY(step(g, c, KRR_RESTART));
+    TRY(leave(g, c));
+    for (int64_t i = 1; c->vectors.columns > 0 && !drifted; i++) {
+        if (at_limits(c))
+            return GRAM_OK;
+        TRY(precondition(g, c));
+        TRY(step(g, c, KRR_TURN));
+        TRY(multiply(g, c, c->vectors.d));
+        TRY(step(g, c, KRR_DESCEND));
+        TRY(fetch(g, c));
+        ++c->report->iterations;
+        if (gram_cancelled(g))
+            return gram_fail(g, GRAM_CANCELLED, "cancelled");
+        if (broken(c))
+            return GRAM_OK;
+        TRY(leave(g, c));
+        if (c->it->check > 0 && i % c->it->check == 0 && c->vectors.columns > 0)
+            TRY(look(g, c, &drifted));
+    }
+    return GRAM_OK;
+}
+
+/* Whether another round can bring a column forward, whose true residual has just been computed. */
+static bool goes_on(struct cg *c, int64_t column, bool may_stall)
+{
+    double b = norm_b(c, column), residual = b == 0 ? 0 : carried(c, column) / b;
+
+    if (!(b < INFINITY && residual < INFINITY)) {
+        if (!stopped(c))
+            ends(c, KRR_CG_NOT_FINITE, column, 0);
+        return false;
+    }
+    if (residual > c->it->tolerance && !(may_stall && residual > 0.5 * c->before[column])) {
+        c->before[column] = residual;
+        return true;
+    }
+    if (residual > c->it->tolerance && !stopped(c))
+        c->report->end = KRR_CG_STALLED;
+    tell(c, column, residual);
+    return false;
+}
+
+/* The columns that go on become those at work: their residuals move to the front. */
+static gram_status sort_out(gram_context *g, struct cg *c, bool may_stall)
+{
+    int64_t kept = 0;
+
+    for (int64_t j = 0; j < c->waiting; j++) {
+        if (!goes_on(c, c->which[j], may_stall))
+            continue;
+        if (kept < j)
+            TRY(copy_columns(g, c, column_of(c, c->vectors.r, kept), column_of(c, c->vectors.r, j),
+                             1));
+        c->left[kept++] = c->which[j];
+    }
+    c->waiting = kept;
+    return all_at_work(g, c);
+}
+
+/* What the columns have that are still waiting where the limits end the iteration. */
+static void give_up(struct cg *c)
+{
+    for (int64_t j = 0; j < c->waiting; j++)
+        tell(c, c->left[j], c->before[c->left[j]]);
+    if (c->waiting > 0 && !stopped(c))
+        c->report->end = seconds() > c->end ? KRR_CG_SECONDS : KRR_CG_ITERATIONS;
+}
+
+/* The residuals of the recursion, for a caller who wants the coefficients and not x. */
+static void tell_carried(struct cg *c)
+{
+    for (int64_t j = 0; j < c->it->columns; j++)
+        if (norm_b(c, j) > 0)
+            tell(c, j, carried(c, j) / norm_b(c, j));
+}
+
+/* x = 0 and r = b; a first guess stays, but for columns whose b is 0. */
+static gram_status start(gram_context *g, struct cg *c)
+{
+    struct krr_cg_step op = c->vectors;
+
+    op.step = KRR_START;
+    if (c->it->warm)
+        op.x = op.d; /* it becomes 0 */
+    TRY(g->backend->krr->cg_step(g, &op));
+    TRY(fetch(g, c));
+    for (int64_t j = 0; c->it->warm && j < c->it->columns; j++)
+        if (norm_b(c, j) == 0)
+            TRY(copy_columns(g, c, column_of(c, c->vectors.x, j), column_of(c, c->vectors.d, j),
+                             1));
+    return GRAM_OK;
+}
+
+static gram_status iterate(gram_context *g, struct cg *c)
+{
+    for (c->waiting = 0; c->waiting < c->it->columns; c->waiting++)
+        c->left[c->waiting] = c->waiting;
+    TRY(all_at_work(g, c));
+    TRY(start(g, c));
+    for (int round = 0;; round++) {
+        bool last = round >= c->it->rounds || at_limits(c);
+
+        if (round > 0 || c->it->warm) {
+            TRY(true_residual(g, c, c->vectors.r, c->vectors.norm_r));
+            TRY(fetch(g, c));
+        }
+        TRY(sort_out(g, c, round > 0 && !last));
+        if (c->waiting == 0 || last || stopped(c))
+            break;
+        TRY(one_round(g, c));
+        if (c->it->observe) {
+            tell_carried(c);
+            return GRAM_OK;
+        }
+        TRY(all_at_work(g, c));
+    }
+    give_up(c);
+    return GRAM_OK;
+}
+
+/* Where the arrays of a solve lie. */
+static void lay_out(const gram_context *g, struct cg *c, char *memory, char *host)
+{
+    const struct krr_cg *it = c->it;
+    int64_t columns = it->columns;
+    size_t part = vector_bytes(it->n, columns, it->dtype);
+    char *numbers = memory + 3 * part + product_bytes(g, it->n, columns, it->dtype);
+
+    c->product = memory + 3 * part;
+    c->numbers = (double *)(void *)numbers;
+    c->host = (double *)(void *)host;
+    c->before = c->host + 5 * columns;
+    c->which = (int64_t *)(void *)(c->before + columns);
+    c->left = c->which + columns;
+    c->vectors = (struct krr_cg_step){.dtype = it->dtype,
+                                      .n = it->n,
+                                      .which = (int64_t *)(void *)(c->numbers + 5 * columns),
+                                      .b = it->b,
+                                      .x = it->x,
+                                      .r = memory,
+                                      .z = memory + part,
+                                      .d = memory + 2 * part,
+                                      .product = c->product,
+                                      .ridge = it->ridge,
+                                      .norm_b = c->numbers,
+                                      .norm_r = c->numbers + columns,
+                                      .rz = c->numbers + 2 * columns,
+                                      .curvature = c->numbers + 3 * columns};
+    if (!g->backend->memory_copy) /* the CPU reads the host's */
+        c->vectors.which = c->which;
+}
+
+gram_status gram_krr_cg(gram_context *g, const struct krr_cg *it, struct krr_cg_report *report)
+{
+    size_t host_bytes = 64 + (size_t)it->columns * (6 * sizeof(double) + 2 * sizeof(int64_t));
+    struct cg c = {.it = it, .report = report, .end = seconds() + it->seconds};
+    struct krr_array memory;
+    void *host;
+    gram_status status;
+
+    *report = (struct krr_cg_report){0};
+    TRY(gram_krr_allocate(g, gram_krr_cg_bytes(g, it->n, it->columns, it->dtype), &memory));
+    host = gram_alloc(g, host_bytes);
+    if (host) {
+        memset(host, 0, host_bytes);
+        lay_out(g, &c, memory.data, host);
+        status = iterate(g, &c);
+    } else
+        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", host_bytes);
+    gram_free(g, host, host_bytes);
+    gram_krr_free(g, &memory);
+    return status;
+}
+
+/* ---- The solve of a machine ------------------------------------------------------------------ */
+
+static gram_status multiply_stored(gram_context *g, void *user, int64_t columns, const void *v,
+                                   void *out)
+{
+    const struct krr_iteration *it = user;
+    const struct krr_product op = {
+        .k = it->k, .ridge = it->ridge, .columns = columns, .v = v, .product = out};
 
     return g->backend->krr->multiply(g, &op);
 }
 
-/* The largest |r| / |b|; waits for a GPU. */
-static gram_status largest_residual(gram_context *g, const struct cg *c, double *out)
+static gram_status precondition_stored(gram_context *g, void *user, int64_t columns, const void *v,
+                                       void *out)
 {
-    int64_t columns = c->it->columns;
-    double largest = 0;
+    struct krr_preconditioner p = *(const struct krr_preconditioner *)user;
 
-    TRY(gram_krr_fetch(g, c->norms, c->vectors.norm_b, 2 * (size_t)columns * sizeof(double)));
-    for (int64_t j = 0; j < columns; j++)
-        if (c->norms[j] > 0)
-            largest = fmax(largest, c->norms[columns + j] / c->norms[j]);
-    *out = largest;
-    return GRAM_OK;
+    p.columns = columns;
+    return g->backend->krr->apply(g, &p, v, out);
 }
 
-/* Iterates from the true residual in r until the carried one is below tolerance. */
-static gram_status one_round(gram_context *g, const struct cg *c, double tolerance, int *iterations)
+size_t gram_krr_iterate_bytes(const gram_context *g, int64_t n, int64_t columns, gram_dtype dtype)
 {
-    double carried;
-
-    TRY(step(g, c, KRR_RESTART));
-    TRY(largest_residual(g, c, &carried));
-    while (*iterations < MOST_ITERATIONS && carried > tolerance) {
-        TRY(g->backend->krr->apply(g, c->it->p, c->vectors.r, c->vectors.z));
-        TRY(step(g, c, KRR_TURN));
-        TRY(multiply(g, c, c->vectors.d));
-        TRY(step(g, c, KRR_DESCEND));
-        TRY(largest_residual(g, c, &carried));
-        ++*iterations;
-        if (gram_cancelled(g))
-            return gram_fail(g, GRAM_CANCELLED, "cancelled");
-    }
-    return GRAM_OK;
-}
-
-static gram_status iterate(gram_context *g, const struct cg *c, struct krr_report *report)
-{
-    double before = INFINITY, tolerance = c->it->tolerance;
-
-    TRY(step(g, c, KRR_START));
-    for (int round = 0; round < MOST_ROUNDS; round++) {
-        if (round > 0) {
-            TRY(multiply(g, c, c->vectors.x));
-            TRY(step(g, c, KRR_RESIDUAL));
-        }
-        TRY(largest_residual(g, c, &report->residual));
-        if (report->residual <= tolerance || report->iterations >= MOST_ITERATIONS ||
-            report->residual > 0.5 * before) /* rounding allows no more */
-            break;
-        before = report->residual;
-        TRY(one_round(g, c, 0.7 * tolerance, &report->iterations));
-    }
-    return GRAM_OK;
+    return gram_krr_cg_bytes(g, n, columns, dtype);
 }
 
 gram_status gram_krr_iterate(gram_context *g, const struct krr_iteration *it,
                              struct krr_report *report)
 {
-    int64_t n = it->k->n, columns = it->columns;
-    gram_dtype dtype = it->k->dtype;
-    size_t part = vector_bytes(n, columns, dtype), norms = 2 * (size_t)columns * sizeof(double);
-    struct cg c = {.it = it};
-    struct krr_array memory;
-    char *at;
-    gram_status status;
+    const struct krr_cg cg = {.dtype = it->k->dtype,
+                              .n = it->k->n,
+                              .columns = it->columns,
+                              .multiply = multiply_stored,
+                              .matrix = (void *)it,
+                              .precondition = precondition_stored,
+                              .preconditioner = (void *)it->p,
+                              .ridge = it->ridge,
+                              .b = it->b,
+                              .x = it->x,
+                              .tolerance = it->tolerance,
+                              .iterations = MACHINE_ITERATIONS,
+                              .rounds = MACHINE_ROUNDS,
+                              .check = KRR_CG_CHECK,
+                              .seconds = INFINITY,
+                              .lenient = true};
+    struct krr_cg_report found;
 
-    TRY(gram_krr_allocate(g, gram_krr_iterate_bytes(g, n, columns, dtype), &memory));
-    at = memory.data;
-    c.product = at + 3 * part;
-    c.vectors = (struct krr_cg_step){.dtype = dtype,
-                                     .n = n,
-                                     .columns = columns,
-                                     .b = it->b,
-                                     .x = it->x,
-                                     .r = at,
-                                     .z = at + part,
-                                     .d = at + 2 * part,
-                                     .product = c.product,
-                                     .ridge = it->ridge};
-    c.vectors.norm_b = (double *)(void *)(at + 3 * part + product_bytes(g, n, columns, dtype));
-    c.vectors.norm_r = c.vectors.norm_b + columns;
-    c.vectors.rz = c.vectors.norm_r + columns;
-    c.norms = gram_alloc(g, norms);
-    if (c.norms)
-        status = iterate(g, &c, report);
-    else
-        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", norms);
-    gram_free(g, c.norms, norms);
-    gram_krr_free(g, &memory);
-    return status;
+    TRY(gram_krr_cg(g, &cg, &found));
+    report->residual = found.residual;
+    report->iterations = (int)found.iterations;
+    return GRAM_OK;
 }

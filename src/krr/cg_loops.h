@@ -3,7 +3,7 @@
  *
  * Parameters: SOURCE and real; see each_dtype.h.
  *
- * Sums are in double.  The steps are those of enum krr_step; product holds (K + diag(ridge)) v.
+ * Sums are in double.  The steps are those of enum krr_step; product holds A v, with the ridge.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -40,11 +40,11 @@ static void CAT(add_scaled, SOURCE)(int64_t n, double beta, const real *x, real 
         y[i] = x[i] + factor * y[i];
 }
 
-static void CAT(step, SOURCE)(const struct krr_cg_step *op, int64_t column)
+static void CAT(step, SOURCE)(const struct krr_cg_step *op, int64_t place)
 {
-    int64_t n = op->n, at = column * n;
-    const real *b = (const real *)op->b + at, *product = (const real *)op->product + at;
-    real *x = (real *)op->x + at, *r = (real *)op->r + at;
+    int64_t n = op->n, at = place * n, column = op->which[place];
+    const real *b = (const real *)op->b + column * n, *product = (const real *)op->product + at;
+    real *x = (real *)op->x + column * n, *r = (real *)op->r + at;
     real *z = (real *)op->z + at, *d = (real *)op->d + at;
     size_t bytes = (size_t)n * sizeof *x;
     double s;
@@ -65,7 +65,7 @@ static void CAT(step, SOURCE)(const struct krr_cg_step *op, int64_t column)
         op->rz[column] = 0;
         break;
     case KRR_DESCEND:
-        s = CAT(dot, SOURCE)(n, d, product);
+        op->curvature[column] = s = CAT(dot, SOURCE)(n, d, product);
         s = s > 0 ? op->rz[column] / s : 0; /* 0: this column is solved */
         CAT(add, SOURCE)(n, s, d, x);
         CAT(add, SOURCE)(n, -s, product, r);

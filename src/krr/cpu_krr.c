@@ -12,6 +12,7 @@
 #include "core/blas.h"
 #include "core/threads.h"
 #include "cpu/cpu_kernels.h"
+#include "cpu/move.h"
 #include "krr_passes.h"
 #include <math.h>
 #include <string.h>
@@ -253,15 +254,15 @@ static gram_status multiply(gram_context *g, const struct krr_product *op)
 
 /* ---- Conjugate gradients --------------------------------------------------------------------- */
 
-static void step_column(void *arg, int64_t column, int thread)
+static void step_column(void *arg, int64_t place, int thread)
 {
     const struct krr_cg_step *op = arg;
 
     (void)thread;
     if (op->dtype == GRAM_F32)
-        step_f32(op, column);
+        step_f32(op, place);
     else
-        step_f64(op, column);
+        step_f64(op, place);
 }
 
 /* Columns run side by side, each summed in one order. */
@@ -270,6 +271,21 @@ static gram_status cg_step(gram_context *g, const struct krr_cg_step *op)
     struct krr_cg_step copy = *op;
 
     gram_parallel_for(g, op->columns, step_column, &copy);
+    return GRAM_OK;
+}
+
+static gram_status move(gram_context *g, const struct krr_move *op)
+{
+    const struct cpu_move m = {
+        .to = op->to,
+        .from = op->from,
+        .to_stride = {  op->to_stride[0],   op->to_stride[1]},
+        .from_stride = {op->from_stride[0], op->from_stride[1]},
+        .rows = op->rows,
+        .cols = op->columns
+    };
+
+    cpu_move_parallel(g, op->dtype, &m);
     return GRAM_OK;
 }
 
@@ -440,6 +456,7 @@ const struct gram_krr_passes cpu_krr_passes = {
     .multiply_bytes = multiply_bytes,
     .multiply = multiply,
     .cg_step = cg_step,
+    .move = move,
     .whiten = whiten,
     .factorise = factorise,
     .apply_bytes = apply_bytes,

@@ -50,6 +50,18 @@ static gram_status launch(gram_context *g, const struct cuda_kernel *kernel, gra
     return status;
 }
 
+static gram_status may_wait(gram_context *g)
+{
+    bool capturing;
+
+    TRY(gram_cuda_capturing(g, &capturing));
+    if (capturing)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "conjugate gradients read their numbers in every step, so they cannot be "
+                         "captured in a graph");
+    return GRAM_OK;
+}
+
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* z = x W: a thread makes one element, with its sum in double. */
@@ -102,24 +114,40 @@ static gram_status add_diagonal(gram_context *g, const struct krr_diagonal *op)
     return launch(g, &rows_diagonal, op->dtype, op->rows, ROWS_THREADS, ROWS_THREADS, &params);
 }
 
-/* Elements become f64 in a kernel of one column; from NULL gives zeros. */
-static gram_status widen(gram_context *g, gram_dtype dtype, int64_t count, const void *from,
-                         double *out) // NOLINT(readability-non-const-parameter): written
+static gram_status move(gram_context *g, const struct krr_move *op)
 {
     struct move_params params = {
         .count = 1,
-        .rows = 1,
-        .cols = count,
-        .to.view = { .data = (char *)out, .row_stride = count, .col_stride = 1},
-        .from.view = {.data = (char *)from, .row_stride = count, .col_stride = 1},
+        .rows = op->rows,
+        .cols = op->columns,
+        .to.view = {          .data = op->to,.row_stride = op->to_stride[0],.col_stride = op->to_stride[1]                     },
+        .from.view = {.data = (char *)op->from,
+                    .row_stride = op->from_stride[0],
+                    .col_stride = op->from_stride[1]},
         .alpha.value = 1,
-        .widens = true,
+        .widens = op->wide,
     };
     bool entered = gram_cuda_enter(g->device);
-    gram_status status = cuda_move(g, dtype, NULL, &params);
+    gram_status status = cuda_move(g, op->dtype, NULL, &params);
 
     gram_cuda_leave(g->device, entered);
     return status;
+}
+
+/* Elements become f64 in a matrix of one row; from NULL gives zeros. */
+static gram_status widen(gram_context *g, gram_dtype dtype, int64_t count, const void *from,
+                         double *out)
+{
+    return move(g, &(struct krr_move){
+                       .dtype = dtype,
+                       .rows = 1,
+                       .columns = count,
+                       .to = out,
+                       .from = from,
+                       .to_stride = {count, 1},
+                       .from_stride = {count, 1},
+                       .wide = true
+    });
 }
 
 /* ---- Conjugate gradients --------------------------------------------------------------------- */
@@ -147,6 +175,7 @@ static gram_status step(gram_context *g, const struct krr_cg_step *op)
     struct cg_params params = {.step = op->step,
                                .n = op->n,
                                .columns = op->columns,
+                               .which = (const long long *)op->which,
                                .b = op->b,
                                .x = op->x,
                                .r = op->r,
@@ -156,7 +185,8 @@ static gram_status step(gram_context *g, const struct krr_cg_step *op)
                                .ridge = op->ridge,
                                .norm_b = op->norm_b,
                                .norm_r = op->norm_r,
-                               .rz = op->rz};
+                               .rz = op->rz,
+                               .curvature = op->curvature};
 
     return launch(g, &cg_step, op->dtype, op->columns, 1, CG_STEP_THREADS, &params);
 }
@@ -230,6 +260,7 @@ const struct gram_krr_passes cuda_krr_passes = {
     .dense_rows = DENSE_ROWS,
     .block_entries = BLOCK_ENTRIES,
     .wide_product = true,
+    .may_wait = may_wait,
     .map = map,
     .gather = gather,
     .combine = combine,
@@ -237,6 +268,7 @@ const struct gram_krr_passes cuda_krr_passes = {
     .widen = widen,
     .multiply = multiply,
     .cg_step = step,
+    .move = move,
     .whiten = whiten,
     .apply_bytes = apply_bytes,
     .apply = apply,

@@ -5,10 +5,12 @@
  *   CG_START     x = 0; r = b; norm_b = norm_r = |b|
  *   CG_RESIDUAL  r = b - (product + ridge x); norm_r = |r|
  *   CG_RESTART   d = 0; rz = 0
- *   CG_DESCEND   q = product + ridge d; s = rz / (d . q); x += s d; r -= s q; norm_r = |r|
+ *   CG_DESCEND   q = product + ridge d; curvature = d . q; s = rz / curvature; x += s d; r -= s q;
+ *                norm_r = |r|
  *   CG_TURN      d = z + ((r . z) / rz) d; rz = r . z
  * The step is chosen as it runs, so that one kernel is compiled in place of five: what a column
- * does is short compared with the launch.
+ * does is short compared with the launch.  Column j of r, z, d and product is column which[j] of b,
+ * of x and of the numbers: columns that have converged take no part.
  *
  * cg_precondition is z = (r - keep C^T w) / lambda, C rank by n and w rank by columns.
  *
@@ -73,7 +75,8 @@ static __device__ double residual(const struct column &c)
     return norm(c);
 }
 
-static __device__ double descend(const struct column &c, double rz)
+/* The curvature is left in *curvature, which the threads share. */
+static __device__ double descend(const struct column &c, double rz, double *curvature)
 {
     double sum = 0, s;
 
@@ -81,6 +84,8 @@ static __device__ double descend(const struct column &c, double rz)
     sum += (double)c.d[i] * (c.product[i] + c.ridge[i] * (double)c.d[i]);
     sum = total(sum);
     s = sum > 0 ? rz / sum : 0; /* 0: this column is solved */
+    if (threadIdx.x == 0)
+        *curvature = sum;
     EACH(i)
     {
         const double d = (double)c.d[i];
@@ -107,12 +112,14 @@ static __device__ double turn(const struct column &c, double rz)
 extern "C" __global__ void __launch_bounds__(THREADS)
     cg_step(const __grid_constant__ struct cg_params a)
 {
-    for (long long j = blockIdx.x; j < a.columns; j += gridDim.x) {
-        const long long at = j * a.n;
+    __shared__ double curvature;
+
+    for (long long place = blockIdx.x; place < a.columns; place += gridDim.x) {
+        const long long at = place * a.n, before = a.which[place];
         const struct column c = {a.n,
                                  threadIdx.x,
-                                 (const REAL *)a.b + at,
-                                 (REAL *)a.x + at,
+                                 (const REAL *)a.b + before * a.n,
+                                 (REAL *)a.x + before * a.n,
                                  (REAL *)a.r + at,
                                  (REAL *)a.z + at,
                                  (REAL *)a.d + at,
@@ -125,16 +132,21 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         else if (a.step == CG_RESIDUAL)
             norm_r = residual(c);
         else if (a.step == CG_DESCEND)
-            norm_r = descend(c, a.rz[j]);
+            norm_r = descend(c, a.rz[before], &curvature);
         else if (a.step == CG_TURN)
-            rz = turn(c, a.rz[j]);
+            rz = turn(c, a.rz[before]);
         else
             EACH(i)
         c.d[i] = 0;
         if (threadIdx.x != 0)
             continue;
+        /* It is read again, since no register is left to keep it. */
+        const long long j = a.which[place];
+
         if (a.step == CG_START)
             a.norm_b[j] = norm_r;
+        if (a.step == CG_DESCEND)
+            a.curvature[j] = curvature;
         if (a.step == CG_TURN || a.step == CG_RESTART)
             a.rz[j] = rz;
         else

@@ -35,10 +35,11 @@ struct rows_params {
 
 struct cg_params {
     long long step, n, columns;
+    const long long *which; /* the column of b, x and of the numbers, of each of r, z, d, product */
     const void *b;
-    void *x, *r, *z, *d; /* n by columns, column-major */
+    void *x, *r, *z, *d; /* columns of n elements */
     const double *product, *ridge;
-    double *norm_b, *norm_r, *rz; /* one per column */
+    double *norm_b, *norm_r, *rz, *curvature; /* one per column of b */
 };
 
 struct cg_precondition_params {

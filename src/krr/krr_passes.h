@@ -50,24 +50,38 @@ struct krr_product { /* product = K v, or (K + diag(ridge)) v: see krr_passes.wi
     void *product;
 };
 
-/* What conjugate gradients do to every column.  A is K + diag(ridge). */
+/* What conjugate gradients do to every column.  A is the matrix with its ridge. */
 enum krr_step {
     KRR_START,    /* x = 0; r = b; norm_b = norm_r = |b| */
     KRR_RESIDUAL, /* r = b - A x, of which product is a part; norm_r = |r| */
     KRR_RESTART,  /* d = 0; rz = 0 */
-    KRR_DESCEND,  /* s = rz / (d . A d); x += s d; r -= s A d; norm_r = |r| */
+    KRR_DESCEND,  /* curvature = d . A d; s = rz / curvature, or 0 unless the curvature is positive;
+                     x += s d; r -= s A d; norm_r = |r| */
     KRR_TURN      /* d = z + ((r . z) / rz) d; rz = r . z */
 };
 
+/* The columns at work lie side by side in r, z, d and product.  Column j of these belongs to column
+ * which[j] of b and x, and to number which[j] of the norms, rz and curvature. */
 struct krr_cg_step {
     enum krr_step step;
     gram_dtype dtype;
-    int64_t n, columns;
+    int64_t n, columns;   /* at work */
+    const int64_t *which; /* one per column */
     const void *b;
-    void *x, *r, *z, *d;          /* n by columns */
-    const void *product;          /* of x for KRR_RESIDUAL, of d for KRR_DESCEND */
-    const double *ridge;          /* n */
-    double *norm_b, *norm_r, *rz; /* one per column */
+    void *x, *r, *z, *d;
+    const void *product; /* of x for KRR_RESIDUAL, of d for KRR_DESCEND */
+    const double *ridge; /* n */
+    double *norm_b, *norm_r, *rz, *curvature;
+};
+
+/* to[i][j] = from[i][j], between arrays of any strides, which are counted in elements. */
+struct krr_move {
+    gram_dtype dtype;
+    int64_t rows, columns;
+    void *to;
+    const void *from;
+    int64_t to_stride[2], from_stride[2]; /* from row to row, and from column to column */
+    bool wide;                            /* `to` is f64; only where the products are */
 };
 
 /* P = F F^T + lambda I, whose inverse is (I - F (F^T F + lambda I)^-1 F^T) / lambda. */
@@ -98,6 +112,8 @@ struct gram_krr_passes {
     int64_t block_rows;    /* of a block of a stored matrix; 0: it is whole */
     int64_t pad_bytes;     /* behind each row of a block */
     bool wide_product;     /* a product is f64 and without the ridge; else of the dtype, with it */
+    /* Refuses a call that waits for the device, where that cannot be; NULL: it never waits. */
+    gram_status (*may_wait)(gram_context *g);
     gram_status (*map)(gram_context *g, const struct krr_map *op);
     gram_status (*gather)(gram_context *g, const struct krr_gather *op);
     gram_status (*combine)(gram_context *g, const struct krr_combine *op);
@@ -109,6 +125,7 @@ struct gram_krr_passes {
     size_t (*multiply_bytes)(int64_t n); /* NULL: no scratch */
     gram_status (*multiply)(gram_context *g, const struct krr_product *op);
     gram_status (*cg_step)(gram_context *g, const struct krr_cg_step *op);
+    gram_status (*move)(gram_context *g, const struct krr_move *op);
     gram_status (*whiten)(gram_context *g, const struct krr_whiten *op);
     /* p->inner from p->factor; where rounding made it indefinite p->rank becomes 0.  NULL:
      * it is made by the operations of gram.h. */
@@ -136,6 +153,84 @@ struct krr_iteration {
 gram_status gram_krr_iterate(gram_context *g, const struct krr_iteration *it,
                              struct krr_report *report);
 size_t gram_krr_iterate_bytes(const gram_context *g, int64_t n, int64_t columns, gram_dtype dtype);
+
+/* How a matrix is multiplied, and a preconditioner P applied: v is n by columns, column-major.  The
+ * product of a matrix is what krr_passes.wide_product says; P^-1 v is of the dtype. */
+typedef gram_status krr_apply(gram_context *g, void *user, int64_t columns, const void *v,
+                              void *out);
+
+/* A look at the true residuals costs a product, so that there is one in so many iterations. */
+enum {
+    KRR_CG_CHECK = 50
+};
+
+/*
+ * Conjugate gradients for the columns of A X = B.  Every pointer to numbers is where the context
+ * computes; b and x are n by columns, column-major.  A column that has converged leaves, and
+ * products then have fewer columns.
+ */
+struct krr_cg {
+    gram_dtype dtype;
+    int64_t n, columns;
+    krr_apply *multiply;
+    void *matrix; /* user of multiply */
+    krr_apply *precondition;
+    void *preconditioner; /* user of precondition; NULL: P = I */
+    const double *ridge;  /* n numbers that the steps add to a wide product; else unused */
+    const void *b;
+    void *x;
+    bool warm;          /* x holds a first guess; else it is 0 at first */
+    double tolerance;   /* of |b - A x| / |b| of each column */
+    int64_t iterations; /* most of them */
+    int rounds;         /* most rounds, each of which begins with the true residuals */
+    int64_t check;      /* iterations between two looks at the true residuals; 0: none */
+    double seconds;     /* the most time; INFINITY: any */
+    bool lenient;       /* a column that breaks down leaves, and is as good as it is */
+    /* Told rz and the curvature of a column in each iteration, which are the coefficients of its
+     * Lanczos process; there is one round then, and the residual is the carried one.  Or NULL. */
+    void (*observe)(void *observer, int64_t column, double rz, double curvature);
+    void *observer;
+};
+
+enum krr_cg_end {
+    KRR_CG_REACHED,    /* the tolerance, in every column */
+    KRR_CG_STALLED,    /* rounding allows no more */
+    KRR_CG_ITERATIONS, /* the limits are used up */
+    KRR_CG_SECONDS,
+    KRR_CG_INDEFINITE,     /* d . A d is not positive */
+    KRR_CG_PRECONDITIONER, /* r . P^-1 r is not positive */
+    KRR_CG_NOT_FINITE      /* NaN or infinity in b (iteration 0), or in a product */
+};
+
+struct krr_cg_report {
+    enum krr_cg_end end;
+    int64_t iterations;
+    int64_t products; /* columns that were multiplied, in all */
+    int64_t column;   /* of the largest residual, or where it ended too early */
+    double residual;  /* the largest |b - A x| / |b|, computed afresh */
+    double curvature; /* d . A d, or r . P^-1 r, that is not positive */
+};
+
+gram_status gram_krr_cg(gram_context *g, const struct krr_cg *it, struct krr_cg_report *report);
+size_t gram_krr_cg_bytes(const gram_context *g, int64_t n, int64_t columns, gram_dtype dtype);
+
+/* solve_operator.c: a matrix of the caller's, and what its products need. */
+struct krr_operator {
+    const gram_operator *given;
+    const char *name; /* of the argument, for messages */
+    struct krr_array memory;
+};
+
+gram_status gram_krr_operator_check(gram_context *g, const char *name, const gram_operator *a);
+/* The buffers of its products; to be freed by gram_krr_free(g, &o->memory). */
+gram_status gram_krr_operator_open(gram_context *g, const char *name, const gram_operator *a,
+                                   struct krr_operator *out);
+/* Both take a struct krr_operator: the product of a matrix, and P^-1 v. */
+krr_apply gram_krr_operator_multiply, gram_krr_operator_precondition;
+/* What `ridge` of a struct krr_cg wants where there is none. */
+gram_status gram_krr_no_ridge(gram_context *g, int64_t n, struct krr_array *out);
+/* The status of a solve that ended as the report says, and its message. */
+gram_status gram_krr_cg_verdict(gram_context *g, const struct krr_cg_report *report);
 
 /* pivoted_cholesky.c; ridge is the mean of what is added to the diagonal.  On an error nothing is
  * left to destroy. */
