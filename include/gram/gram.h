@@ -15,7 +15,7 @@
  *   A^(-1/2), A^(-1/4) and other powers              linalg.h     gram_matrix_power
  *   eigenvalues, some or all, of a matrix            eigh.h       gram_eigh
  *   those of an operator or a kernel                 eigh.h       gram_eigh_operator, _kernel
- *   a linear system by products alone                operator.h   gram_solve_operator
+ *   solves by products alone, log-determinants       operator.h   gram_solve_operator
  *   a Kronecker product, multiplied by               kron.h       gram_kron_matmul, _vjp
  *   its inverse, determinant, trace, diagonal        kron.h       gram_kron_solve, _logdet
  *   the gradient of every sample of a layer          layers.h     gram_sample_grad

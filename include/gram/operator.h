@@ -1,5 +1,5 @@
 /*
- * operator.h - matrices that are known by their products: linear systems
+ * operator.h - matrices that are known by their products: linear systems and log-determinants
  *
  * SPDX-License-Identifier: MIT
  */
@@ -82,6 +82,65 @@ GRAM_API gram_status gram_solve_operator(gram_context *g, const gram_operator *a
                                          const gram_operator *preconditioner, const gram_tensor *b,
                                          const gram_solve_operator_options *options, gram_tensor *x,
                                          gram_solve_operator_report *report);
+
+/* ---- Log-determinants ---------------------------------------------------------------------- */
+
+typedef struct gram_logdet_options {
+    size_t size;
+    int64_t probes; /* random vectors; 0: 32 */
+    int64_t steps;  /* of the Lanczos process of each, at most; 0: 100 */
+    uint64_t seed;
+} gram_logdet_options;
+
+/* clang-format off */
+#define GRAM_LOGDET_OPTIONS_INIT GRAM_SIZED_(gram_logdet_options)
+/* clang-format on */
+
+typedef struct gram_logdet_report {
+    size_t size;           /* set by the caller to sizeof(gram_logdet_report) */
+    double value;          /* the estimate of log det A */
+    double standard_error; /* over the probes; INFINITY for a single one */
+    int64_t steps;         /* the most that a probe took */
+    int64_t products;      /* columns by which A was multiplied, in all */
+    double residual;       /* the largest that a probe was left with, relative to the probe */
+} gram_logdet_report;
+
+/*
+ * Estimates log det A = trace(log A) of a symmetric positive definite A by stochastic Lanczos
+ * quadrature: the mean over probes z, whose elements are -1 or 1 at random, of z^T log(A) z.  Each
+ * of these is a Gauss quadrature, whose nodes and weights come from the steps of a Lanczos process
+ * with z; it is carried out as a solve of A x = z by conjugate gradients, whose coefficients are
+ * those of the process.  A probe ends before options.steps where its residual is below 1e-8 of it.
+ *
+ * report.standard_error is the standard deviation over the probes, divided by the root of their
+ * number: the truth lies within twice this in some 95 % of cases.  It says nothing of what too few
+ * steps leave out, which makes the estimate too large: a report.residual of more than about 0.01
+ * asks for more steps.  Four times as many probes halve the standard error.
+ *
+ * The estimate depends on seed, but not on the number of threads (if that of apply does not).
+ * n = 0 gives 0.  report is written if the status is GRAM_OK.  GRAM_NUMERICAL: a is not positive
+ * definite (some p had p^T A p <= 0), or NaN or infinity occurred in a product.  The call can be
+ * cancelled.
+ * Memory, allocated by the call: for eight probes at a time, six columns of n elements each.  CUDA:
+ * the call waits for the result, and gives GRAM_UNSUPPORTED during a capture.
+ *
+ * Method: S. Ubaru, J. Chen and Y. Saad, Fast estimation of tr(f(A)) via stochastic Lanczos
+ * quadrature, SIAM J. Matrix Anal. Appl. 38 (2017).
+ */
+GRAM_API gram_status gram_logdet_operator(gram_context *g, const gram_operator *a,
+                                          const gram_logdet_options *options,
+                                          gram_logdet_report *report);
+
+/*
+ * The same for the kernel matrix K(x, x) + r I of points, which is never stored.
+ * gram_kernel_matmul computes the products, and r is kernel.regularization.  x is n by d, with any
+ * strides, without a batch.  kernel.row_offset and kernel.column_offset must be equal, and
+ * GRAM_DISTANCE_KULLBACK_LEIBLER, which is another number the other way round, is refused.
+ */
+GRAM_API gram_status gram_kernel_logdet(gram_context *g, const gram_tensor *x,
+                                        const gram_kernel_options *kernel,
+                                        const gram_logdet_options *options,
+                                        gram_logdet_report *report);
 
 #ifdef __cplusplus
 }
