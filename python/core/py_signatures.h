@@ -73,6 +73,10 @@
   "report=None, info=None, out=None,\n    " \
   PY_KERNEL_TEXT ")\n--\n\n"
 
+#define PY_TEXT_kernel_logdet \
+  "(x, *, probes=32, kernel=\"laplace\", steps=100, seed=0, report=None,\n    " \
+  PY_KERNEL_TEXT ")\n--\n\n"
+
 #define PY_TEXT_kron \
   "(factors, *, out=None)\n--\n\n"
 

@@ -20,11 +20,11 @@
   X(lengths) X(log_weights) X(lower) X(memory) X(method) X(metric) X(name) X(normalized) \
   X(numerator) X(of) X(offset) X(options) X(out) X(outer_power) X(output) X(p) X(packed) \
   X(padding) X(padding_row) X(parameter) X(parameters) X(pattern) X(pivots) X(points) X(power) \
-  X(precision) X(products) X(radius) X(range) X(rcond) X(refine) X(refinings) X(regularization) \
-  X(report) X(ridge) X(ridge_relative) X(ridges) X(root) X(row_offset) X(rows) X(scale) X(seed) \
-  X(select) X(setting) X(shared_bytes) X(shift) X(side) X(source) X(split) X(spread) X(stream) \
-  X(stride) X(sum) X(tolerance) X(transpose) X(v) X(vectors) X(weights) X(what) X(wrt) X(x) X(y) \
-  X(z)
+  X(precision) X(probes) X(products) X(radius) X(range) X(rcond) X(refine) X(refinings) \
+  X(regularization) X(report) X(ridge) X(ridge_relative) X(ridges) X(root) X(row_offset) X(rows) \
+  X(scale) X(seed) X(select) X(setting) X(shared_bytes) X(shift) X(side) X(source) X(split) \
+  X(spread) X(steps) X(stream) X(stride) X(sum) X(tolerance) X(transpose) X(v) X(vectors) \
+  X(weights) X(what) X(wrt) X(x) X(y) X(z)
 /* clang-format on */
 
 enum py_word {

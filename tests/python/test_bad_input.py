@@ -264,6 +264,7 @@ EMPTY = {
     "solve_lu": (lambda: gram.solve_lu(o(3, 0, 0), o(3, 0, 1)), (3, 0, 1)),
     "eigh": (lambda: gram.eigh(o(0, 3, 3)), [(0, 3), (0, 3, 3)]),
     "eigh_kernel": (lambda: gram.eigh_kernel(o(0, 2), count=0), [(0,), (0, 0)]),
+    "kernel_logdet": (lambda: gram.kernel_logdet(o(0, 2)), [(), ()]),
     "matrix_power": (lambda: gram.matrix_power(o(0, 0)), (0, 0)),
     "krr_path": (lambda: gram.krr_path(o(0, 0), o(0, 2), [1.0]), (1, 0, 2)),
     "kron": (lambda: gram.kron([o(0, 2), o(3, 2)]), (0, 4)),

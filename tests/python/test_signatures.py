@@ -63,6 +63,7 @@ CALLS = {
     "kernel": lambda f, **o: f(np.eye(3), **o),
     "eigh": lambda f, **o: f(np.eye(3), **o),
     "median_distance": lambda f, **o: f(np.eye(3), **o),
+    "kernel_logdet": lambda f, **o: f(np.eye(3), **o),
     "nearest": lambda f, **o: f(np.eye(3), count=2, **o),
     "matrix_power": lambda f, **o: f(np.eye(3), **o),
     "krr_path": lambda f, **o: f(np.eye(3), np.ones(3), [1.0], **o),

@@ -1,0 +1,46 @@
+"""test_logdet.py - gram.kernel_logdet against numpy.linalg.slogdet, and what it refuses"""
+
+import gram
+import numpy as np
+import pytest
+
+OPTIONS = {"kernel": "gaussian", "bandwidth": 1.5, "regularization": 0.1}
+
+
+def points(n=90, dtype=np.float64):
+    return np.random.default_rng(3).normal(size=(n, 3)).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_truth_is_near(dtype):
+    x = points(dtype=dtype)
+    report = {}
+    value, error = gram.kernel_logdet(x, probes=40, report=report, **OPTIONS)
+    exact = np.linalg.slogdet(gram.kernel(x.astype(np.float64), **OPTIONS))[1]
+    assert abs(value - exact) <= 3 * error < 0.3 * abs(exact)
+    assert 1 < report["steps"] <= 100 and report["residual"] < 0.01
+    assert report["products"] >= 40
+
+
+def test_strides_and_seeds():
+    x = points()
+    first = gram.kernel_logdet(x, **OPTIONS)
+    assert gram.kernel_logdet(np.asfortranarray(x), **OPTIONS) == first
+    assert gram.kernel_logdet(x, seed=1, **OPTIONS)[0] != first[0]
+    assert gram.kernel_logdet(x[:0], **OPTIONS)[0] == 0
+
+
+def test_one_probe_states_no_error():
+    assert gram.kernel_logdet(points(), probes=1, **OPTIONS)[1] == np.inf
+
+
+def test_what_is_refused():
+    x = points()
+    with pytest.raises(gram.LinAlgError, match="not positive definite"):
+        gram.kernel_logdet(x, kernel="gaussian", regularization=-2.0)
+    with pytest.raises(ValueError, match="steps is -1, expected 0"):
+        gram.kernel_logdet(x, steps=-1)
+    with pytest.raises(ValueError, match="x has 3 dimensions"):
+        gram.kernel_logdet(x[None])
+    with pytest.raises(TypeError, match="report is 3, expected a dict"):
+        gram.kernel_logdet(x, report=3)
