@@ -10,6 +10,7 @@
 #include "model.h"
 #include "npy.h"
 #include "number.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,12 +19,22 @@ struct settings {
     struct input_settings input;
     struct output_settings output;
     int proba;
+    double interval, set; /* levels; NaN: not wanted */
     const char *keep;
+};
+
+enum {
+    SET_SEPARATOR = '|' /* between the classes of a set in text */
 };
 
 static const struct option_row rows[] = {
     FLAG("proba", 0, offsetof(struct settings, proba),
          "add the probability of every class, in columns called proba_CLASS"),
+    NUMBER("interval", 0, "LEVEL", offsetof(struct settings, interval), NULL, 0.001, 0.999,
+           "add the columns lower and upper, between which LEVEL (such as 0.9) of the numbers are"),
+    NUMBER("set", 0, "LEVEL", offsetof(struct settings, set), NULL, 0.001, 0.999,
+           "add the column set, with the classes among which LEVEL of the true ones are, the most "
+           "probable first, separated by |"),
     COLUMN_NAMES("keep", 0, "COLUMNS", offsetof(struct settings, keep),
                  "copy these columns of DATA, separated by commas, before the prediction; all: "
                  "every column"),
@@ -45,43 +56,78 @@ struct predictions {
     int64_t rows, classes; /* 0 classes: regression */
     struct matrix value;   /* of every row: the number, or the index of the class */
     struct matrix proba;   /* rows by classes, if wanted */
+    struct matrix ends;    /* rows by 2, if wanted: lower, upper */
+    int32_t *place;        /* rows by classes, if wanted: in the set, from 1; 0: not in it */
+    int64_t *order;        /* of one row's set */
+    char *text;            /* room for the classes of any set, with separators */
     const struct table *table;
     int64_t *kept, kept_count; /* columns of the table */
-    int with_proba;
+    const struct settings *wanted;
 };
 
-/* Makes one library call that Ctrl-C can stop. */
-static enum exit_status cancellable(gram_context *g,
-                                    gram_status (*call)(gram_context *, const gram_machine *,
-                                                        const gram_table *, gram_tensor *),
-                                    const gram_machine *machine, const gram_table *table,
-                                    gram_tensor *out, struct failure *why)
+/* The library calls, which Ctrl-C can stop. */
+static enum exit_status ask(gram_context *g, const gram_table *table, struct predictions *p,
+                            struct failure *why)
 {
+    const struct settings *s = p->wanted;
+    gram_tensor place = {
+        .data = p->place,
+        .dtype = GRAM_I32,
+        .device = {  GRAM_CPU,          0},
+        .ndim = 2,
+        .shape = {   p->rows, p->classes},
+        .stride = {p->classes,          1},
+    };
     gram_status status;
 
     interrupt_cancels(g);
-    status = call(g, machine, table, out);
+    if (p->ends.memory)
+        status = gram_machine_predict_interval(g, p->machine, table, s->interval, &p->value.t,
+                                               &p->ends.t);
+    else
+        status = gram_machine_predict(g, p->machine, table, &p->value.t);
+    if (status == GRAM_OK && p->place)
+        status = gram_machine_predict_set(g, p->machine, table, s->set,
+                                          s->proba ? &p->proba.t : NULL, &place);
+    else if (status == GRAM_OK && s->proba)
+        status = gram_machine_predict_proba(g, p->machine, table, &p->proba.t);
     if (interrupt_ends())
         status = GRAM_CANCELLED;
     return status == GRAM_OK ? CLI_OK : fail_gram(why, status, g);
 }
 
-static enum exit_status predict(const struct model *m, const struct table *t, int proba,
-                                struct predictions *out, struct failure *why)
+static enum exit_status allocate(struct predictions *p, struct failure *why)
 {
-    const int64_t none[2] = {-1, -1}, shape[2] = {t->rows, out->classes};
+    const int64_t shape[2] = {p->rows, p->classes}, ends[2] = {p->rows, 2};
+    const struct settings *s = p->wanted;
+    size_t bytes = 1;
+
+    TRY(matrix_allocate(&p->value, GRAM_F64, 1, shape, why));
+    if (s->proba)
+        TRY(matrix_allocate(&p->proba, GRAM_F64, 2, shape, why));
+    if (!isnan(s->interval))
+        TRY(matrix_allocate(&p->ends, GRAM_F64, 2, ends, why));
+    if (isnan(s->set))
+        return CLI_OK;
+    if (p->rows <= INT64_MAX / 8 / p->classes)
+        p->place = malloc((size_t)(p->rows * p->classes) * sizeof *p->place + 1);
+    p->order = malloc((size_t)p->classes * sizeof *p->order);
+    for (int64_t k = 0; k < p->classes; k++)
+        bytes += strlen(gram_machine_class_name(p->machine, k)) + 1;
+    p->text = malloc(bytes);
+    return p->place && p->order && p->text ? CLI_OK : fail_memory(why, "the sets of the rows");
+}
+
+static enum exit_status predict(const struct model *m, struct predictions *p, struct failure *why)
+{
+    const int64_t none[2] = {-1, -1};
     struct table_view view;
-    enum exit_status status = table_view_make(t, 0, t->rows, none, &view, why);
+    enum exit_status status = table_view_make(p->table, 0, p->rows, none, &view, why);
 
     if (status == CLI_OK)
-        status = matrix_allocate(&out->value, GRAM_F64, 1, shape, why);
+        status = allocate(p, why);
     if (status == CLI_OK)
-        status = cancellable(m->g, gram_machine_predict, m->machine, &view.t, &out->value.t, why);
-    if (status == CLI_OK && proba)
-        status = matrix_allocate(&out->proba, GRAM_F64, 2, shape, why);
-    if (status == CLI_OK && proba)
-        status =
-            cancellable(m->g, gram_machine_predict_proba, m->machine, &view.t, &out->proba.t, why);
+        status = ask(m->g, &view.t, p, why);
     free(view.columns);
     return status;
 }
@@ -101,6 +147,23 @@ static const char *class_at(const struct predictions *p, int64_t row)
 static double proba_at(const struct predictions *p, int64_t row, int64_t class)
 {
     return ((const double *)p->proba.memory)[row * p->classes + class];
+}
+
+static double end_at(const struct predictions *p, int64_t row, int end)
+{
+    return ((const double *)p->ends.memory)[2 * row + end];
+}
+
+/* Puts the classes of a row's set in order; returns how many there are. */
+static int64_t set_at(const struct predictions *p, int64_t row)
+{
+    const int32_t *place = p->place + row * p->classes;
+    int64_t count = 0;
+
+    for (int64_t k = 0; k < p->classes; k++)
+        if (place[k] > 0)
+            p->order[place[k] - 1] = k, count++;
+    return count;
 }
 
 /* The value in the i-th column that is kept, "" if it is missing. */
@@ -133,15 +196,17 @@ static void write_kept(struct json *j, const struct predictions *p)
     json_end(j);
 }
 
-static void write_text(struct output *out, const struct predictions *p, char delimiter)
+static void write_names(struct output *out, const struct predictions *p, char delimiter)
 {
-    char number[NUMBER_TEXT];
-
     for (int64_t i = 0; i < p->kept_count; i++) {
         csv_write_field(out, p->table->columns[p->kept[i]].name, delimiter);
         output_write(out, &delimiter, 1);
     }
     output_text(out, "prediction");
+    if (p->ends.memory)
+        output_format(out, "%clower%cupper", delimiter, delimiter);
+    if (p->place)
+        output_format(out, "%cset", delimiter);
     for (int64_t k = 0; p->proba.memory && k < p->classes; k++) {
         char name[600];
         snprintf(name, sizeof name, "proba_%s", gram_machine_class_name(p->machine, k));
@@ -149,6 +214,40 @@ static void write_text(struct output *out, const struct predictions *p, char del
         csv_write_field(out, name, delimiter);
     }
     output_text(out, "\n");
+}
+
+static void write_number(struct output *out, char delimiter, double value)
+{
+    char number[NUMBER_TEXT];
+
+    number_format(number, value);
+    output_format(out, "%c%s", delimiter, number);
+}
+
+static void write_set(struct output *out, const struct predictions *p, int64_t row, char delimiter)
+{
+    const int64_t count = set_at(p, row);
+    char *at = p->text;
+
+    for (int64_t i = 0; i < count; i++) {
+        const char *name = gram_machine_class_name(p->machine, p->order[i]);
+        const size_t size = strlen(name);
+
+        if (i > 0)
+            *at++ = SET_SEPARATOR;
+        memcpy(at, name, size);
+        at += size;
+    }
+    *at = '\0';
+    output_write(out, &delimiter, 1);
+    csv_write_field(out, p->text, delimiter);
+}
+
+static void write_text(struct output *out, const struct predictions *p, char delimiter)
+{
+    char number[NUMBER_TEXT];
+
+    write_names(out, p, delimiter);
     for (int64_t row = 0; row < p->rows; row++) {
         for (int64_t i = 0; i < p->kept_count; i++) {
             csv_write_field(out, kept_at(p, row, i, number), delimiter);
@@ -160,19 +259,54 @@ static void write_text(struct output *out, const struct predictions *p, char del
             number_format(number, value_at(p, row));
             output_text(out, number);
         }
-        for (int64_t k = 0; p->proba.memory && k < p->classes; k++) {
-            number_format(number, proba_at(p, row, k));
-            output_format(out, "%c%s", delimiter, number);
-        }
+        for (int end = 0; p->ends.memory && end < 2; end++)
+            write_number(out, delimiter, end_at(p, row, end));
+        if (p->place)
+            write_set(out, p, row, delimiter);
+        for (int64_t k = 0; p->proba.memory && k < p->classes; k++)
+            write_number(out, delimiter, proba_at(p, row, k));
         output_text(out, "\n");
     }
+}
+
+/* A class as a value of JSON: a number where the target had numbers. */
+static void write_class(struct json *j, const struct predictions *p, const char *name)
+{
+    double number;
+
+    if (gram_machine_classes_are_numbers(p->machine) && number_parse(name, &number))
+        json_number(j, NULL, number);
+    else
+        json_string(j, NULL, name);
+}
+
+static void write_bounds(struct json *j, const struct predictions *p)
+{
+    static const char *const names[] = {"lower", "upper"};
+
+    for (int end = 0; p->ends.memory && end < 2; end++) {
+        json_flat_array(j, names[end]);
+        for (int64_t row = 0; row < p->rows; row++)
+            json_number(j, NULL, end_at(p, row, end));
+        json_end(j);
+    }
+    if (!p->place)
+        return;
+    json_array(j, "set");
+    for (int64_t row = 0; row < p->rows; row++) {
+        const int64_t count = set_at(p, row);
+
+        json_flat_array(j, NULL);
+        for (int64_t i = 0; i < count; i++)
+            write_class(j, p, gram_machine_class_name(p->machine, p->order[i]));
+        json_end(j);
+    }
+    json_end(j);
 }
 
 static void write_json(struct output *out, const struct predictions *p)
 {
     struct json j = json_to(out);
-    int numbers = gram_machine_classes_are_numbers(p->machine);
-    double number;
 
     json_object(&j, NULL);
     if (p->kept_count > 0)
@@ -181,12 +315,11 @@ static void write_json(struct output *out, const struct predictions *p)
     for (int64_t row = 0; row < p->rows; row++) {
         if (p->classes == 0)
             json_number(&j, NULL, value_at(p, row));
-        else if (numbers && number_parse(class_at(p, row), &number))
-            json_number(&j, NULL, number);
         else
-            json_string(&j, NULL, class_at(p, row));
+            write_class(&j, p, class_at(p, row));
     }
     json_end(&j);
+    write_bounds(&j, p);
     if (p->proba.memory) {
         json_flat_array(&j, "classes");
         for (int64_t k = 0; k < p->classes; k++)
@@ -217,20 +350,50 @@ static enum exit_status class_numbers(struct predictions *p, struct failure *why
     return CLI_OK;
 }
 
+/* The prediction and its ends as the three columns of a matrix. */
+static enum exit_status save_ends(const struct predictions *p,
+                                  const struct output_settings *settings, struct failure *why)
+{
+    const int64_t shape[2] = {p->rows, 3};
+    struct matrix all = {.memory = NULL};
+    enum exit_status status = matrix_allocate(&all, GRAM_F64, 2, shape, why);
+
+    for (int64_t row = 0; status == CLI_OK && row < p->rows; row++) {
+        double *to = (double *)all.memory + 3 * row;
+
+        to[0] = value_at(p, row);
+        to[1] = end_at(p, row, 0);
+        to[2] = end_at(p, row, 1);
+    }
+    if (status == CLI_OK)
+        status = matrix_save(&all, settings, why);
+    matrix_free(&all);
+    return status;
+}
+
+static enum exit_status save_npy(struct predictions *p, const struct output_settings *settings,
+                                 struct failure *why)
+{
+    if (p->kept_count > 0)
+        return fail(why, CLI_USAGE, "--keep: .npy cannot hold the columns; write CSV or JSON");
+    if (p->place)
+        return fail(why, CLI_USAGE, "--set: .npy cannot hold the sets; write CSV or JSON");
+    if (p->ends.memory)
+        return save_ends(p, settings, why);
+    if (p->proba.memory)
+        return matrix_save(&p->proba, settings, why);
+    TRY(class_numbers(p, why));
+    return matrix_save(&p->value, settings, why);
+}
+
 static enum exit_status save(struct predictions *p, const struct output_settings *settings,
                              struct failure *why)
 {
     enum format format = output_format_of(settings);
     struct output out;
 
-    if (format == FORMAT_NPY && p->kept_count > 0)
-        return fail(why, CLI_USAGE, "--keep: .npy cannot hold the columns; write CSV or JSON");
-    if (format == FORMAT_NPY && p->proba.memory)
-        return matrix_save(&p->proba, settings, why);
-    if (format == FORMAT_NPY) {
-        TRY(class_numbers(p, why));
-        return matrix_save(&p->value, settings, why);
-    }
+    if (format == FORMAT_NPY)
+        return save_npy(p, settings, why);
     TRY(output_open(&out, settings->output, why));
     if (format == FORMAT_JSON)
         write_json(&out, p);
@@ -244,9 +407,11 @@ static enum exit_status keep(struct predictions *p, int64_t column, const char *
                              struct failure *why)
 {
     const char *name = p->table->columns[column].name;
-    int taken = strcmp(name, "prediction") == 0;
+    const struct settings *s = p->wanted;
+    int taken = strcmp(name, "prediction") == 0 || (!isnan(s->set) && strcmp(name, "set") == 0) ||
+                (!isnan(s->interval) && (strcmp(name, "lower") == 0 || strcmp(name, "upper") == 0));
 
-    for (int64_t k = 0; p->with_proba && k < p->classes && !taken; k++)
+    for (int64_t k = 0; s->proba && k < p->classes && !taken; k++)
         taken = strncmp(name, "proba_", 6) == 0 &&
                 strcmp(name + 6, gram_machine_class_name(p->machine, k)) == 0;
     if (taken)
@@ -286,6 +451,49 @@ static enum exit_status find_kept(struct predictions *p, const char *list, const
     return CLI_OK;
 }
 
+/* Whether the errors that a model remembers allow a level; NaN: none is wanted. */
+static enum exit_status level_check(const gram_machine *machine, const char *option, double level,
+                                    const char *path, struct failure *why)
+{
+    const double highest = gram_machine_highest_level(machine);
+
+    if (isnan(level) || level <= highest)
+        return CLI_OK;
+    if (highest == 0)
+        return fail(why, CLI_BAD_DATA,
+                    "--%s: %s does not remember the errors of left-out rows, from which it would "
+                    "be made (gram 0.1 did not keep them); make the model again with gram fit",
+                    option, text_name(path));
+    return fail(why, CLI_USAGE,
+                "--%s is %g, expected at most %.6g, because %s remembers the errors of %.0f rows",
+                option, level, highest, text_name(path), highest / (1 - highest));
+}
+
+/* Whether a model can give what is wanted; that is known before the table is read. */
+static enum exit_status check(const struct predictions *p, const char *path, struct failure *why)
+{
+    const struct settings *s = p->wanted;
+
+    if (p->classes == 0 && (s->proba || !isnan(s->set)))
+        return fail(why, CLI_USAGE, "--%s: %s is a regression, which has no classes",
+                    s->proba ? "proba" : "set", text_name(path));
+    if (p->classes > 0 && !isnan(s->interval))
+        return fail(why, CLI_USAGE,
+                    "--interval: %s is a classification, which predicts no numbers; --set is for "
+                    "classes",
+                    text_name(path));
+    for (int64_t k = 0; k < p->classes && !isnan(s->set); k++) {
+        const char *name = gram_machine_class_name(p->machine, k);
+
+        if (strchr(name, SET_SEPARATOR) && output_format_of(&s->output) != FORMAT_JSON)
+            return fail(why, CLI_USAGE,
+                        "--set: the class \"%.200s\" has the separator of classes, %c; write JSON",
+                        name, SET_SEPARATOR);
+    }
+    return level_check(p->machine, isnan(s->set) ? "interval" : "set",
+                       isnan(s->set) ? s->interval : s->set, path, why);
+}
+
 static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
 {
     const struct settings *s = settings;
@@ -295,26 +503,27 @@ static enum exit_status run(const void *settings, int count, char **operands, st
 
     (void)count;
     TRY(model_load(operands[0], &s->common, &model, why));
-    struct predictions p = {.machine = model.machine,
-                            .classes = gram_machine_class_count(model.machine)};
-    if (s->proba && p.classes == 0)
-        status =
-            fail(why, CLI_USAGE, "--proba: %s is a regression, which has no classes", operands[0]);
-    else
+    struct predictions p = {
+        .machine = model.machine, .classes = gram_machine_class_count(model.machine), .wanted = s};
+    status = check(&p, operands[0], why);
+    if (status == CLI_OK)
         status = model_read_table(&model, operands[1], &s->input, s->keep, NULL, &table, why);
     if (status == CLI_OK) {
         p.rows = table.rows;
         p.table = &table;
-        p.with_proba = s->proba;
         status = find_kept(&p, s->keep, operands[1], why);
     }
     if (status == CLI_OK)
-        status = predict(&model, &table, s->proba, &p, why);
+        status = predict(&model, &p, why);
     if (status == CLI_OK)
         status = save(&p, &s->output, why);
     free(p.kept);
+    free(p.place);
+    free(p.order);
+    free(p.text);
     matrix_free(&p.value);
     matrix_free(&p.proba);
+    matrix_free(&p.ends);
     table_free(&table);
     model_free(&model);
     return status;
@@ -331,12 +540,19 @@ const struct command cmd_predict = {
         "--keep copies columns of DATA, such as an id, so that predictions need not be joined to "
         "their rows again. Texts are copied as they are; numbers that the model uses are written "
         "in their shortest form, and missing values are empty.\n\n"
+        "--interval and --set say how sure a prediction is. Of new rows like those of training, "
+        "the share LEVEL lies between lower and upper, or has a class of the set; this holds on "
+        "average over all rows, not for each group of them. Both come from the errors of training "
+        "rows that were left out: n of them allow levels up to n / (n + 1). A set always has the "
+        "predicted class, which is its first; its classes are separated by |, and JSON has them as "
+        "an array. `gram score` says how many rows of a table are covered.\n\n"
         "A .npy output holds the numbers or, with --proba, one row of probabilities per row of "
-        "DATA.",
+        "DATA, or, with --interval, one row of prediction, lower and upper.",
     .examples =
         "  gram predict model.gram new.csv -o predictions.csv\n"
         "  gram predict model.gram new.csv --keep id,name -o predictions.csv\n"
-        "  gram predict model.gram new.csv --proba --json | head",
+        "  gram predict model.gram new.csv --proba --json | head\n"
+        "  gram predict prices.gram new.csv --interval 0.9",
     .least = 2,
     .most = 2,
     .settings_bytes = sizeof(struct settings),

@@ -60,24 +60,60 @@ static enum exit_status find_classes(const gram_machine *machine, const gram_col
     return CLI_OK;
 }
 
-/* Makes one call of the library that Ctrl-C can stop. */
-static enum exit_status predict(gram_context *g, const gram_machine *machine,
-                                const gram_table *table, int64_t classes,
-                                const struct judgement *out, struct failure *why)
+/* Predictions, and intervals or sets if the model has them. */
+struct predicted {
+    const gram_machine *machine;
+    int64_t rows, classes;
+    double *value; /* rows, or rows by classes probabilities */
+    double *ends;  /* rows by 2, or NULL */
+    int32_t *place;
+};
+
+static gram_tensor tensor_of(void *data, gram_dtype dtype, int64_t rows, int64_t columns)
 {
-    gram_tensor t = {
-        .data = classes > 0 ? out->proba : out->value,
-        .dtype = GRAM_F64,
+    return (gram_tensor){
+        .data = data,
+        .dtype = dtype,
         .device = {                 GRAM_CPU,       0},
-        .ndim = classes > 0 ? 2 : 1,
-        .shape = {              table->rows, classes},
-        .stride = {classes > 0 ? classes : 1,       1},
+        .ndim = columns > 0 ? 2 : 1,
+        .shape = {                     rows, columns},
+        .stride = {columns > 0 ? columns : 1,       1},
     };
+}
+
+static enum exit_status allocate(struct predicted *p, struct failure *why)
+{
+    const int64_t width = p->classes > 0 ? p->classes : 1;
+    const int covers = gram_machine_highest_level(p->machine) >= COVERAGE_LEVEL;
+
+    if (p->rows > INT64_MAX / 16 / width)
+        return fail_memory(why, "the predictions");
+    p->value = malloc((size_t)(p->rows * width + 1) * sizeof *p->value);
+    if (covers && p->classes > 0)
+        p->place = malloc((size_t)(p->rows * width + 1) * sizeof *p->place);
+    else if (covers)
+        p->ends = malloc((size_t)(2 * p->rows + 1) * sizeof *p->ends);
+    return p->value && (!covers || p->place || p->ends) ? CLI_OK
+                                                        : fail_memory(why, "the predictions");
+}
+
+/* Makes one call of the library that Ctrl-C can stop. */
+static enum exit_status predict(gram_context *g, const gram_table *table, const struct predicted *p,
+                                struct failure *why)
+{
+    gram_tensor value = tensor_of(p->value, GRAM_F64, p->rows, p->classes);
+    gram_tensor ends = tensor_of(p->ends, GRAM_F64, p->rows, 2);
+    gram_tensor place = tensor_of(p->place, GRAM_I32, p->rows, p->classes);
     gram_status status;
 
     interrupt_cancels(g);
-    status = classes > 0 ? gram_machine_predict_proba(g, machine, table, &t)
-                         : gram_machine_predict(g, machine, table, &t);
+    if (p->place)
+        status = gram_machine_predict_set(g, p->machine, table, COVERAGE_LEVEL, &value, &place);
+    else if (p->ends)
+        status = gram_machine_predict_interval(g, p->machine, table, COVERAGE_LEVEL, &value, &ends);
+    else
+        status = p->classes > 0 ? gram_machine_predict_proba(g, p->machine, table, &value)
+                                : gram_machine_predict(g, p->machine, table, &value);
     if (interrupt_ends())
         status = GRAM_CANCELLED;
     return status == GRAM_OK ? CLI_OK : fail_gram(why, status, g);
@@ -120,16 +156,15 @@ static enum exit_status judge_classes(gram_context *g, const gram_machine *machi
                                       struct judgement *out, struct failure *why)
 {
     struct class_measures *m = &out->classes;
-    int64_t *truth = malloc((size_t)(table->rows + 1) * sizeof *truth);
     enum exit_status status;
 
-    if (!truth)
+    out->truth = malloc((size_t)(table->rows + 1) * sizeof *out->truth);
+    if (!out->truth)
         return fail_memory(why, "the classes of the rows");
-    status = find_classes(machine, target, table->rows, truth, why);
+    status = find_classes(machine, target, table->rows, out->truth, why);
     if (status == CLI_OK)
-        status = class_measures_make(truth, out->proba, table->rows,
+        status = class_measures_make(out->truth, out->proba, table->rows,
                                      gram_machine_class_count(machine), m, why);
-    free(truth);
     out->score = (gram_machine_score){
         .size = sizeof out->score,
         .metric = "accuracy",
@@ -147,21 +182,27 @@ static enum exit_status judge_classes(gram_context *g, const gram_machine *machi
 enum exit_status judge(gram_context *g, const gram_machine *machine, const gram_table *table,
                        const gram_column *target, struct judgement *out, struct failure *why)
 {
-    const int64_t classes = gram_machine_class_count(machine), width = classes > 0 ? classes : 1;
-    double *memory;
+    struct predicted p = {
+        .machine = machine, .rows = table->rows, .classes = gram_machine_class_count(machine)};
     enum exit_status status;
 
-    *out = (struct judgement){.score = {.size = sizeof out->score}};
-    memory = table->rows > INT64_MAX / 16 / width
-                 ? NULL
-                 : malloc((size_t)(table->rows * width + 1) * sizeof *memory);
-    if (!memory)
-        return fail_memory(why, "the predictions");
-    *(classes > 0 ? &out->proba : &out->value) = memory;
-    status = predict(g, machine, table, classes, out, why);
+    *out = (struct judgement){
+        .score = {.size = sizeof out->score},
+          .coverage = { NAN, NAN, NAN}
+    };
+    status = allocate(&p, why);
+    *(p.classes > 0 ? &out->proba : &out->value) = p.value;
     if (status == CLI_OK)
-        status = classes > 0 ? judge_classes(g, machine, table, target, out, why)
-                             : judge_numbers(target, table->rows, out, why);
+        status = predict(g, table, &p, why);
+    if (status == CLI_OK)
+        status = p.classes > 0 ? judge_classes(g, machine, table, target, out, why)
+                               : judge_numbers(target, table->rows, out, why);
+    if (status == CLI_OK && p.place)
+        out->coverage = set_coverage(out->truth, p.place, p.rows, p.classes, COVERAGE_LEVEL);
+    else if (status == CLI_OK && p.ends)
+        out->coverage = interval_coverage(target->numbers, p.ends, p.rows, COVERAGE_LEVEL);
+    free(p.place);
+    free(p.ends);
     if (status != CLI_OK)
         judgement_free(out);
     return status;
@@ -170,7 +211,9 @@ enum exit_status judge(gram_context *g, const gram_machine *machine, const gram_
 void judgement_free(struct judgement *j)
 {
     class_measures_free(&j->classes);
+    free(j->truth);
     free(j->value);
     free(j->proba);
+    j->truth = NULL;
     j->value = j->proba = NULL;
 }

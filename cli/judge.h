@@ -8,11 +8,15 @@
 #include "measures.h"
 #include "model.h"
 
+#define COVERAGE_LEVEL 0.9
+
 /* What a model makes of some rows; judgement_free when done. */
 struct judgement {
     gram_machine_score score;       /* as gram_machine_evaluate gives it */
     struct class_measures classes;  /* of a classification */
     struct number_measures numbers; /* of a regression */
+    struct coverage coverage;       /* of the intervals or sets of level COVERAGE_LEVEL */
+    int64_t *truth;                 /* of a classification: the class of every row, or NULL */
     double *value;                  /* of a regression: a prediction for every row, or NULL */
     double *proba;                  /* of a classification: rows by classes, or NULL */
 };

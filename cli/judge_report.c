@@ -52,6 +52,30 @@ static void classes_json(struct json *j, const gram_machine *machine,
     json_end(j);
 }
 
+/* Null if the model has no intervals or sets. */
+static void coverage_json(struct json *j, const char *name, const char *size,
+                          const struct coverage *c)
+{
+    if (isnan(c->level)) {
+        json_number(j, name, NAN);
+        return;
+    }
+    json_flat_object(j, name);
+    json_number(j, "level", c->level);
+    json_number(j, "coverage", c->share);
+    json_number(j, size, c->size);
+    json_end(j);
+}
+
+static void coverage_text(struct output *out, int classes, const struct coverage *c)
+{
+    if (isnan(c->level))
+        return;
+    output_format(out, "%g %% %s: %.1f %% coverage, mean %s %.*g\n", 100 * c->level,
+                  classes ? "sets" : "intervals", 100 * c->share, classes ? "size" : "width",
+                  classes ? 3 : 6, c->size);
+}
+
 void judgement_json(struct json *j, const gram_machine *machine, const struct judgement *judged)
 {
     const struct class_measures *m = &judged->classes;
@@ -59,6 +83,7 @@ void judgement_json(struct json *j, const gram_machine *machine, const struct ju
     score_json(j, &judged->score);
     if (m->classes == 0) {
         json_number(j, "median_absolute_error", judged->numbers.median);
+        coverage_json(j, "interval", "mean_width", &judged->coverage);
         return;
     }
     json_number(j, "auc", m->auc);
@@ -66,6 +91,7 @@ void judgement_json(struct json *j, const gram_machine *machine, const struct ju
     json_number(j, "balanced_accuracy", m->balanced_accuracy);
     json_number(j, "brier", m->brier);
     json_number(j, "calibration_error", m->calibration_error);
+    coverage_json(j, "set", "mean_size", &judged->coverage);
     json_integer(j, "unknown_labels", m->unknown);
     classes_json(j, machine, m);
 }
@@ -191,12 +217,14 @@ void judgement_text(struct output *out, const gram_machine *machine, const struc
         return;
     if (m->classes == 0) {
         output_format(out, "median absolute error %.6g\n", judged->numbers.median);
+        coverage_text(out, 0, &judged->coverage);
         return;
     }
     output_format(out, "AUC %.4f, F1 %.4f%s, balanced accuracy %.4f\n", m->auc, m->f1,
                   m->classes > 2 ? " (means over the classes)" : "", m->balanced_accuracy);
     output_format(out, "Brier score %.4f, calibration error %.4f\n", m->brier,
                   m->calibration_error);
+    coverage_text(out, 1, &judged->coverage);
     if (m->unknown > 0)
         output_format(out, "%lld label%s no class of the model\n", (long long)m->unknown,
                       m->unknown == 1 ? " is" : "s are");

@@ -219,3 +219,39 @@ enum exit_status number_measures_make(const double *truth, const double *value, 
     free(errors);
     return CLI_OK;
 }
+
+/* ---- Intervals and sets ------------------------------------------------------------------- */
+
+struct coverage interval_coverage(const double *truth, const double *ends, int64_t rows,
+                                  double level)
+{
+    const double unit = unit_of(truth, rows);
+    double count = 0, held = 0, width = 0;
+
+    for (int64_t i = 0; i < rows; i++) {
+        const double *end = ends + 2 * i;
+        if (isnan(truth[i]))
+            continue;
+        count++;
+        held += end[0] <= truth[i] && truth[i] <= end[1];
+        width += end[1] / unit - end[0] / unit;
+    }
+    return (struct coverage){level, ratio(held, count), ratio(width, count) * unit};
+}
+
+struct coverage set_coverage(const int64_t *truth, const int32_t *place, int64_t rows,
+                             int64_t classes, double level)
+{
+    double count = 0, held = 0, size = 0;
+
+    for (int64_t i = 0; i < rows; i++) {
+        const int32_t *set = place + i * classes;
+        if (truth[i] == CLASS_MISSING)
+            continue;
+        count++;
+        held += truth[i] >= 0 && set[truth[i]] > 0;
+        for (int64_t k = 0; k < classes; k++)
+            size += set[k] > 0;
+    }
+    return (struct coverage){level, ratio(held, count), ratio(size, count)};
+}

@@ -76,4 +76,23 @@ struct number_measures {
 /* Fails: no memory. */
 enum exit_status number_measures_make(const double *truth, const double *value, int64_t rows,
                                       struct number_measures *out, struct failure *why);
+
+/*
+ * How often intervals or sets hold the truth, and how large they are:
+ *   share = rows whose truth is between the ends, or among the classes of the set / rows,
+ *   size = mean of upper - lower, or mean number of classes.
+ * Rows without a truth are left out; a label that is no class of the model is in no set.  Both are
+ * NaN if there are no rows.
+ */
+struct coverage {
+    double level; /* what was asked for; NaN: the model has no intervals or sets of it */
+    double share, size;
+};
+
+/* ends is rows by 2: lower, upper. */
+struct coverage interval_coverage(const double *truth, const double *ends, int64_t rows,
+                                  double level);
+/* place is rows by classes: more than 0 for the classes of a set. */
+struct coverage set_coverage(const int64_t *truth, const int32_t *place, int64_t rows,
+                             int64_t classes, double level);
 #endif

@@ -177,6 +177,44 @@ GRAM_API gram_status gram_machine_predict(gram_context *g, const gram_machine *m
 GRAM_API gram_status gram_machine_predict_proba(gram_context *g, const gram_machine *machine,
                                                 const gram_table *table, gram_tensor *out);
 
+/*
+ * Predicts intervals and sets that hold the target of a new row with a probability of `level`:
+ *   interval = [g(f - t), g(f + t)],   set = the classes with 1 - p_j <= t, and the most probable,
+ * where f is the output in units of the target's scale, g leads back to the target (through the
+ * transform of options.target_transform), and p are the probabilities.  t is the
+ * ceil((n + 1) level)-th smallest of the scores of n rows that were left out in training (see
+ * gram_machine_fit): 1 - p of the true class, or |y - f| sqrt(n / (n - k)), where k of kernel,
+ * bandwidth, ridge and metric were chosen by the same errors.  If nothing was chosen, and all rows
+ * are exchangeable,
+ *   P(target in the interval or set) >= level
+ * on average over training tables and new rows (Vovk, Gammerman and Shafer, 2005; Lei et al., JASA
+ * 113, 2018); where there was a choice, the square root makes up for it.  No single row, and no
+ * group of rows, is promised its own level.  With weights, quantiles are weighted, and the promise
+ * is for rows drawn in proportion to their weights.  If there are more than 999 scores, t is one of
+ * 999 quantiles, rounded up.  If classes are told apart with fewer errors than 1 - level, sets
+ * cover more than level, because no set is empty.
+ *
+ * gram_machine_predict_interval is for a regression: out is a matrix of f64, rows by 2, the lower
+ * and the upper end.  gram_machine_predict_set is for a classification: out is a matrix of int32,
+ * rows by classes, with the place of each class of the set in the order of probability, from 1, and
+ * 0 for the other classes.  prediction (a vector of f64, one per row) and proba (a matrix of f64,
+ * rows by classes) are what gram_machine_predict and gram_machine_predict_proba give; NULL: not
+ * wanted.  All are on the CPU.
+ *
+ * level is between 0 and 1, and at most gram_machine_highest_level, which is n / (n + 1); more is
+ * GRAM_INVALID_ARGUMENT.  That is 0 if the machine has no scores, because it was saved by version
+ * 0.1 or because time_limit ended the search before there were any: GRAM_UNSUPPORTED.  On an error
+ * nothing is written.
+ */
+GRAM_API gram_status gram_machine_predict_interval(gram_context *g, const gram_machine *machine,
+                                                   const gram_table *table, double level,
+                                                   gram_tensor *prediction, gram_tensor *out);
+GRAM_API gram_status gram_machine_predict_set(gram_context *g, const gram_machine *machine,
+                                              const gram_table *table, double level,
+                                              gram_tensor *proba, gram_tensor *out);
+/* 0 for a machine that is NULL. */
+GRAM_PUBLIC double gram_machine_highest_level(const gram_machine *machine);
+
 typedef struct gram_machine_score {
     size_t size;        /* set by the caller */
     const char *metric; /* "accuracy" or "rmse": the meaning of score */

@@ -59,6 +59,7 @@ struct question {
     const gram_table *table;
     const gram_column *target;
     gram_tensor *out;
+    double level;
     gram_machine_score *score;
 };
 
@@ -70,6 +71,16 @@ static gram_status ask_predict(const struct question *q)
 static gram_status ask_proba(const struct question *q)
 {
     return gram_machine_predict_proba(q->g, q->machine, q->table, q->out);
+}
+
+static gram_status ask_interval(const struct question *q)
+{
+    return gram_machine_predict_interval(q->g, q->machine, q->table, q->level, NULL, q->out);
+}
+
+static gram_status ask_set(const struct question *q)
+{
+    return gram_machine_predict_set(q->g, q->machine, q->table, q->level, NULL, q->out);
 }
 
 static gram_status ask_score(const struct question *q)
@@ -104,19 +115,25 @@ static int answer(struct py_state *state, const struct py_idle *context, struct 
     return status == GRAM_OK ? 0 : -1;
 }
 
-/* Predictions into out, a writable array of float64, of the device's name. */
-static PyObject *predict(PyObject *object, PyObject *args, bool proba)
+/* What is asked of the rows of a table into out, a writable array: by the public name. */
+struct request {
+    const char *name;
+    gram_status (*ask)(const struct question *q);
+    bool level; /* a number after the device */
+};
+
+static PyObject *predict(PyObject *object, PyObject *args, const struct request *r)
 {
     const struct machine_object *self = (const struct machine_object *)object;
-    struct question q = {.ask = proba ? ask_proba : ask_predict, .machine = self->machine};
+    struct question q = {.ask = r->ask, .machine = self->machine};
     PyObject *list, *to, *device;
     struct py_idle context = {0};
     struct py_table t = {0};
     struct py_call call;
     int failed;
 
-    if (!PyArg_ParseTuple(args, "OOO:predict", &list, &to, &device) ||
-        py_open(&call, self->state, proba ? "gram.Machine.predict_proba" : "gram.Machine.predict"))
+    if (!PyArg_ParseTuple(args, r->level ? "OOOd" : "OOO", &list, &to, &device, &q.level) ||
+        py_open(&call, self->state, r->name))
         return NULL;
     q.out = py_inout(&call, "out", to);
     q.table = &t.table;
@@ -131,12 +148,30 @@ static PyObject *predict(PyObject *object, PyObject *args, bool proba)
 
 static PyObject *machine_predict(PyObject *object, PyObject *args)
 {
-    return predict(object, args, false);
+    static const struct request request = {"gram.Machine.predict", ask_predict, false};
+
+    return predict(object, args, &request);
 }
 
 static PyObject *machine_predict_proba(PyObject *object, PyObject *args)
 {
-    return predict(object, args, true);
+    static const struct request request = {"gram.Machine.predict_proba", ask_proba, false};
+
+    return predict(object, args, &request);
+}
+
+static PyObject *machine_predict_interval(PyObject *object, PyObject *args)
+{
+    static const struct request request = {"gram.Machine.predict_interval", ask_interval, true};
+
+    return predict(object, args, &request);
+}
+
+static PyObject *machine_predict_set(PyObject *object, PyObject *args)
+{
+    static const struct request request = {"gram.Machine.predict_set", ask_set, true};
+
+    return predict(object, args, &request);
 }
 
 static PyObject *machine_evaluate(PyObject *object, PyObject *args)
@@ -230,13 +265,15 @@ static PyObject *machine_facts(PyObject *object, PyObject *unused)
 }
 
 static PyMethodDef methods[] = {
-    {      "predict",       machine_predict, METH_VARARGS, NULL},
-    {"predict_proba", machine_predict_proba, METH_VARARGS, NULL},
-    {     "evaluate",      machine_evaluate, METH_VARARGS, NULL},
-    {         "save",          machine_save,       METH_O, NULL},
-    {     "features",      machine_features,  METH_NOARGS, NULL},
-    {        "facts",         machine_facts,  METH_NOARGS, NULL},
-    {           NULL,                  NULL,            0, NULL},
+    {         "predict",          machine_predict, METH_VARARGS, NULL},
+    {   "predict_proba",    machine_predict_proba, METH_VARARGS, NULL},
+    {"predict_interval", machine_predict_interval, METH_VARARGS, NULL},
+    {     "predict_set",      machine_predict_set, METH_VARARGS, NULL},
+    {        "evaluate",         machine_evaluate, METH_VARARGS, NULL},
+    {            "save",             machine_save,       METH_O, NULL},
+    {        "features",         machine_features,  METH_NOARGS, NULL},
+    {           "facts",            machine_facts,  METH_NOARGS, NULL},
+    {              NULL,                     NULL,            0, NULL},
 };
 
 static PyType_Slot slots[] = {

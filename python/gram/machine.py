@@ -127,6 +127,49 @@ class Machine:
         self._core.predict_proba(columns, out, device)
         return out
 
+    def predict_interval(self, table, level=0.9, *, device="cpu"):
+        """Lower and upper ends of intervals (n, 2) that hold a new row's target with a probability
+        of at least level, on average over rows, if the rows are exchangeable with those of
+        training.  They come from the errors of rows that were left out, and have one width (a
+        factor, where target_transform is "log").  Raises ValueError for a classification and for a
+        level that is too high for the number of training rows n (at most n / (n + 1)), and
+        NotImplementedError for a machine of a file that has no such errors, which gram 0.1 wrote.
+
+        >>> import gram, numpy as np
+        >>> x = np.random.default_rng(0).standard_normal((100, 1))
+        >>> machine = gram.Machine.fit(x, x[:, 0] ** 2, iterations=-1, seed=1)
+        >>> lower, upper = machine.predict_interval(x[:3], 0.8).T
+        >>> bool((lower < machine.predict(x[:3])).all() and (machine.predict(x[:3]) < upper).all())
+        True
+        """
+        import numpy
+
+        columns = _tables.columns(table)
+        out = numpy.empty((_tables.rows(columns), 2))
+        self._core.predict_interval(columns, out, device, level)
+        return out
+
+    def predict_set(self, table, level=0.9, *, device="cpu"):
+        """Places of classes in sets (n, classes), int32, that hold a new row's class with a
+        probability of at least level, on average over rows, if the rows are exchangeable with those
+        of training.  Element [i, k] is the place of classes[k] by its probability in row i, from 1,
+        or 0 if the set does not have it.  The class that is predicted is in every set.  Raises as
+        predict_interval does, and ValueError for a regression.
+
+        >>> import gram, numpy as np
+        >>> x = np.arange(40.0)[:, None]
+        >>> machine = gram.Machine.fit(x, ["low"] * 20 + ["high"] * 20, iterations=-1, seed=1)
+        >>> places = machine.predict_set(x[:1])
+        >>> [machine.classes[k] for k in np.flatnonzero(places[0])]
+        ['low']
+        """
+        import numpy
+
+        columns = _tables.columns(table)
+        out = numpy.empty((_tables.rows(columns), len(self.classes or ())), numpy.int32)
+        self._core.predict_set(columns, out, device, level)
+        return out
+
     def score(self, table, target, *, device="cpu"):
         """Compares predictions with target, which is a column or the name of one.  Returns a dict
         of metric, score and rows; also mae and r2 for a regression, and log_loss for a

@@ -375,6 +375,19 @@ class RFMRegressor(RegressorMixin, _Machine):
         with _threads(self.n_jobs):
             return self.machine_.predict(self._columns(X), device=self.device)
 
+    def predict_interval(self, X, level=0.9):
+        """Lower and upper ends (n, 2); see gram.Machine.predict_interval.
+
+        >>> x = np.random.default_rng(0).standard_normal((100, 1))
+        >>> machine = RFMRegressor(iterations=-1, random_state=0).fit(x, x[:, 0] ** 2)
+        >>> machine.predict_interval(x[:2], 0.8).shape
+        (2, 2)
+        """
+        check_is_fitted(self)
+        X, _ = self._table(X)
+        with _threads(self.n_jobs):
+            return self.machine_.predict_interval(self._columns(X), level, device=self.device)
+
 
 class RFMClassifier(ClassifierMixin, _Machine):
     """A recursive feature machine for classification, with parameters as gram.sklearn.RFMRegressor.
@@ -461,6 +474,37 @@ class RFMClassifier(ClassifierMixin, _Machine):
         out = np.zeros((len(found), len(labels)))
         out[:, [labels.index(label) for label in self.machine_.classes]] = found
         return out
+
+    def predict_set(self, X, level=0.9):
+        """Which of classes_ are in the set of each row (n, classes), of bool; a class without
+        weight never is.  See gram.Machine.predict_set.
+
+        >>> x = np.arange(40.0)[:, None]
+        >>> machine = RFMClassifier(iterations=-1, random_state=0).fit(x, np.arange(40) // 20)
+        >>> machine.predict_set([[0.0], [39.0]])
+        array([[ True, False],
+               [False,  True]])
+        """
+        check_is_fitted(self)
+        X, _ = self._table(X)
+        with _threads(self.n_jobs):
+            places = self.machine_.predict_set(self._columns(X), level, device=self.device)
+        labels = self._labels()
+        out = np.zeros((len(places), len(labels)), bool)
+        out[:, [labels.index(label) for label in self.machine_.classes]] = places > 0
+        return out
+
+    def decision_function(self, X):
+        """Logarithms of the probabilities (n, classes); of two classes, the logarithm of the odds
+        of the second (n,).
+
+        >>> x = np.arange(40.0)[:, None]
+        >>> machine = RFMClassifier(iterations=-1, random_state=0).fit(x, np.arange(40) // 20)
+        >>> (machine.decision_function([[0.0], [39.0]]) > 0).tolist()
+        [False, True]
+        """
+        found = np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
+        return found[:, 1] - found[:, 0] if len(self.classes_) == 2 else found
 
     def predict(self, X):
         """(n,)"""

@@ -85,9 +85,10 @@ gram_status gram_machine_table_outputs(gram_context *g, const gram_machine *mach
     return status;
 }
 
-/* Checks that out is f64 of the given shape (cols 0: a vector) on the CPU, whatever g's device. */
-static gram_status check_out(gram_context *g, const gram_tensor *out, int64_t rows, int64_t cols,
-                             struct gram_view *view)
+/* Checks that a tensor is of dtype and the given shape (cols 0: a vector) on the CPU, whatever g's
+ * device. */
+static gram_status check_out(gram_context *g, const char *name, const gram_tensor *out,
+                             gram_dtype dtype, int64_t rows, int64_t cols, struct gram_view *view)
 {
     const struct gram_batch batch = {.count = 1};
     const gram_device device = g->options.device;
@@ -95,16 +96,15 @@ static gram_status check_out(gram_context *g, const gram_tensor *out, int64_t ro
     gram_status status;
 
     g->options.device = (gram_device){GRAM_CPU, 0};
-    status = gram_view_of(g, &batch, "out", out, core, GRAM_WRITE, view);
+    status = gram_view_of(g, &batch, name, out, core, GRAM_WRITE, view);
     g->options.device = device;
     TRY(status);
-    if (out->dtype != GRAM_F64)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out has dtype %s, expected f64",
-                         gram_dtype_name(out->dtype));
+    if (out->dtype != dtype)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has dtype %s, expected %s", name,
+                         gram_dtype_name(out->dtype), gram_dtype_name(dtype));
     if (out->shape[0] != rows || (cols && out->shape[1] != cols))
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "out has %lld rows and %lld columns, expected "
-                         "%lld and %lld",
+                         "%s has %lld rows and %lld columns, expected %lld and %lld", name,
                          (long long)out->shape[0], (long long)(cols ? out->shape[1] : 1),
                          (long long)rows, (long long)(cols ? cols : 1));
     return GRAM_OK;
@@ -121,13 +121,22 @@ gram_status gram_machine_predict(gram_context *g, const gram_machine *machine,
     if (!machine)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "machine is NULL");
     TRY(gram_table_check(g, table));
-    TRY(check_out(g, out, table->rows, 0, &view));
+    TRY(check_out(g, "out", out, GRAM_F64, table->rows, 0, &view));
     status = gram_machine_table_outputs(g, machine, table, &f);
     for (int64_t i = 0; status == GRAM_OK && i < table->rows; i++)
         ((double *)view.data)[i * view.col_stride] =
             gram_machine_target_decode(&machine->target, f + i, table->rows);
     free(f);
     return gram_call_ended(g, status);
+}
+
+static void put_probabilities(const gram_machine *machine, const double *f, int64_t rows,
+                              const struct gram_view *view)
+{
+    for (int64_t i = 0; i < rows; i++)
+        gram_machine_target_probabilities(&machine->target, f + i, rows,
+                                          (double *)(void *)view->data + i * view->row_stride,
+                                          view->col_stride);
 }
 
 gram_status gram_machine_predict_proba(gram_context *g, const gram_machine *machine,
@@ -144,12 +153,70 @@ gram_status gram_machine_predict_proba(gram_context *g, const gram_machine *mach
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "the machine is a regression, expected a classification");
     TRY(gram_table_check(g, table));
-    TRY(check_out(g, out, table->rows, machine->target.classes, &view));
+    TRY(check_out(g, "out", out, GRAM_F64, table->rows, machine->target.classes, &view));
     status = gram_machine_table_outputs(g, machine, table, &f);
-    for (int64_t i = 0; status == GRAM_OK && i < table->rows; i++)
-        gram_machine_target_probabilities(&machine->target, f + i, table->rows,
-                                          (double *)view.data + i * view.row_stride,
-                                          view.col_stride);
+    if (status == GRAM_OK)
+        put_probabilities(machine, f, table->rows, &view);
+    free(f);
+    return gram_call_ended(g, status);
+}
+
+gram_status gram_machine_predict_interval(gram_context *g, const gram_machine *machine,
+                                          const gram_table *table, double level,
+                                          gram_tensor *prediction, gram_tensor *out)
+{
+    struct gram_view view, value;
+    double *f, threshold;
+    gram_status status;
+
+    TRY(gram_begin(g, __func__));
+    if (!machine)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "machine is NULL");
+    if (machine->target.classes > 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "the machine is a classification, expected a regression");
+    TRY(gram_machine_target_threshold(g, &machine->target, level, &threshold));
+    TRY(gram_table_check(g, table));
+    TRY(check_out(g, "out", out, GRAM_F64, table->rows, 2, &view));
+    if (prediction)
+        TRY(check_out(g, "prediction", prediction, GRAM_F64, table->rows, 0, &value));
+    status = gram_machine_table_outputs(g, machine, table, &f);
+    for (int64_t i = 0; status == GRAM_OK && i < table->rows; i++) {
+        gram_machine_target_interval(&machine->target, f + i, threshold,
+                                     (double *)view.data + i * view.row_stride, view.col_stride);
+        if (prediction)
+            ((double *)value.data)[i * value.col_stride] =
+                gram_machine_target_decode(&machine->target, f + i, table->rows);
+    }
+    free(f);
+    return gram_call_ended(g, status);
+}
+
+gram_status gram_machine_predict_set(gram_context *g, const gram_machine *machine,
+                                     const gram_table *table, double level, gram_tensor *proba,
+                                     gram_tensor *out)
+{
+    const int64_t classes = gram_machine_class_count(machine);
+    struct gram_view view, probabilities;
+    double *f, threshold;
+    gram_status status;
+
+    TRY(gram_begin(g, __func__));
+    if (!machine)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "machine is NULL");
+    if (classes == 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "the machine is a regression, expected a classification");
+    TRY(gram_machine_target_threshold(g, &machine->target, level, &threshold));
+    TRY(gram_table_check(g, table));
+    TRY(check_out(g, "out", out, GRAM_I32, table->rows, classes, &view));
+    if (proba)
+        TRY(check_out(g, "proba", proba, GRAM_F64, table->rows, classes, &probabilities));
+    status = gram_machine_table_outputs(g, machine, table, &f);
+    if (status == GRAM_OK)
+        status = gram_machine_target_sets(g, &machine->target, f, table->rows, threshold, &view);
+    if (status == GRAM_OK && proba)
+        put_probabilities(machine, f, table->rows, &probabilities);
     free(f);
     return gram_call_ended(g, status);
 }

@@ -15,6 +15,7 @@
  *   machine_metric.c  from the average gradient outer product to the next metric
  *   machine_target.c  targets and scores
  *   machine_weights.c weights of the classes of a classification
+ *   machine_conformal.c  intervals and sets of a level
  *   machine_file.c    model files
  *
  * SPDX-License-Identifier: MIT
@@ -22,6 +23,7 @@
 #ifndef GRAM_MACHINE_H
 #define GRAM_MACHINE_H
 #include "core/json_text.h"
+#include "core/view.h"
 #include "krr/krr.h"
 #include "table.h"
 
@@ -41,10 +43,14 @@ struct machine_target {
     /* Of a classification, or NULL: the slope, an offset per class, and the share of the uniform
      * distribution in a probability. */
     double *calibration;
+    /* What intervals and sets come from (machine_conformal.c): sorted errors, or NULL and 0. */
+    double *score;
+    int64_t scores;
 };
 
 enum {
-    CALIBRATION_NUMBERS = 2 /* the slope and the share, beside an offset per class */
+    CALIBRATION_NUMBERS = 2, /* the slope and the share, beside an offset per class */
+    MOST_SCORES = 999        /* so that every thousandth is a level */
 };
 
 extern const double gram_machine_least_probability;
@@ -84,6 +90,37 @@ void gram_machine_target_probabilities(const struct machine_target *target, cons
 gram_status gram_machine_target_calibrate(gram_context *g, const gram_column *column,
                                           const int64_t *rows, const double *weights, int64_t count,
                                           const double *f, struct machine_target *target);
+
+/* ---- Intervals and sets ---------------------------------------------------------------------- */
+
+/* Outputs of rows that did not train what gave them. */
+struct machine_held_out {
+    int64_t count;               /* the first rows of the job */
+    struct machine_target scale; /* of a regression: what the outputs are in units of */
+    double *f;                   /* count by outputs, column-major, from malloc */
+};
+
+/* Keeps the scores of rows that were left out; weights are those of all rows, or NULL.  `chosen`
+ * counts the hyperparameters that were chosen by the same rows.  A target without a single score
+ * has no intervals. */
+gram_status gram_machine_target_conform(gram_context *g, const gram_column *column,
+                                        const int64_t *rows, const double *weights,
+                                        const struct machine_held_out *held, int chosen,
+                                        struct machine_target *target);
+/* Whether they are sorted, in range, and no more than there can be. */
+bool gram_machine_target_scores_hold(const struct machine_target *target);
+
+/* The score below which a new row is with the probability `level`; refuses a level that is none, or
+ * too high for so few rows. */
+gram_status gram_machine_target_threshold(gram_context *g, const struct machine_target *target,
+                                          double level, double *out);
+/* One row's lower and upper end, from its output; they are out_stride apart. */
+void gram_machine_target_interval(const struct machine_target *target, const double *f,
+                                  double threshold, double *out, int64_t out_stride);
+/* The places of classes in the sets of rows, from outputs f (rows by outputs, column-major). */
+gram_status gram_machine_target_sets(gram_context *g, const struct machine_target *target,
+                                     const double *f, int64_t rows, double threshold,
+                                     const struct gram_view *out);
 
 /* ---- Metrics, leaves and trees --------------------------------------------------------------- */
 
@@ -289,13 +326,6 @@ struct machine_recipe {
     enum gram_scaling scaling;
     gram_transform transform; /* regression; never AUTO */
     struct machine_params params;
-};
-
-/* Outputs of rows that did not train what gave them. */
-struct machine_held_out {
-    int64_t count;               /* the first rows of the job */
-    struct machine_target scale; /* of a regression: what the outputs are in units of */
-    double *f;                   /* count by outputs, column-major, from malloc */
 };
 
 /* One choice of hyperparameters that a search has scored. */

@@ -72,6 +72,8 @@ static gram_status check_machine(gram_context *g, const gram_machine *machine)
                          machine->target.shift, machine->target.scale);
     if (!calibration_holds(&machine->target))
         return gram_fail(g, GRAM_BAD_DATA, "the calibration of the classes is not valid");
+    if (!gram_machine_target_scores_hold(&machine->target))
+        return gram_fail(g, GRAM_BAD_DATA, "the errors of rows that were left out are not valid");
     wrong = gram_model_encoder_wrong(machine->encoder, &column);
     if (wrong)
         return gram_fail(g, GRAM_BAD_DATA, "column \"%s\" %s", column, wrong);
@@ -98,6 +100,8 @@ static void put_target(struct gram_model_writer *w, const struct machine_target 
     if (target->calibration)
         gram_model_put_copy(w, "target.calibration", GRAM_F64,
                             target->classes + CALIBRATION_NUMBERS, target->calibration);
+    if (target->score)
+        gram_model_put(w, "target.scores", GRAM_F64, 1, &target->scores, target->score);
 }
 
 static gram_status put_tree(gram_context *g, struct gram_model_writer *w,
@@ -236,6 +240,25 @@ static gram_status optional_numbers(gram_context *g, const struct gram_model_fil
     return GRAM_OK;
 }
 
+/* A file of before intervals has none. */
+static gram_status need_scores(gram_context *g, const struct gram_model_file *file,
+                               struct machine_target *target)
+{
+    const struct gram_model_array *a = gram_model_find(file, "target.scores");
+
+    if (!a)
+        return GRAM_OK;
+    TRY(gram_model_need(g, file, "target.scores", GRAM_F64, 1, (int64_t[1]){-1}, &a));
+    if (a->shape[0] < 1 || a->shape[0] > MOST_SCORES)
+        return gram_model_bad(g, file, "target.scores has %lld numbers, expected 1 to %d",
+                              (long long)a->shape[0], MOST_SCORES);
+    TRY(optional_numbers(g, file, "target.scores", a->shape[0], &target->score));
+    target->scores = a->shape[0];
+    if (!gram_machine_target_scores_hold(target))
+        return gram_model_bad(g, file, "target.scores is not sorted, or out of range");
+    return GRAM_OK;
+}
+
 static gram_status need_target(gram_context *g, const struct gram_model_file *file,
                                struct machine_target *target)
 {
@@ -264,7 +287,7 @@ static gram_status need_target(gram_context *g, const struct gram_model_file *fi
                          &target->calibration));
     if (!calibration_holds(target))
         return gram_model_bad(g, file, "target.calibration is not valid");
-    return GRAM_OK;
+    return need_scores(g, file, target);
 }
 
 /* True if the links of node i keep to the tree: children come later or are leaves, every node but

@@ -411,6 +411,15 @@ static gram_status describe(gram_context *g, struct machine_job *job,
     return GRAM_OK;
 }
 
+/* How many of kernel, bandwidth, ridge and metric leave-one-out has chosen. */
+static int choices(const gram_machine_options *o)
+{
+    if (o->search < 0)
+        return 0;
+    return (o->p == 0 || o->q == 0) + (o->bandwidth == 0) + (o->regularization == 0) +
+           (o->iterations >= 0);
+}
+
 static gram_status build(gram_context *g, struct machine_job *job,
                          const struct machine_recipe *recipe, gram_machine *machine)
 {
@@ -444,6 +453,9 @@ static gram_status build(gram_context *g, struct machine_job *job,
     if (status == GRAM_OK && job->kind.classes > 0 && job->held.f)
         status = gram_machine_target_calibrate(g, job->target, job->row, job->o.weights,
                                                job->held.count, job->held.f, &job->kind);
+    if (status == GRAM_OK && job->held.f)
+        status = gram_machine_target_conform(g, job->target, job->row, job->o.weights, &job->held,
+                                             choices(&job->o), &job->kind);
     machine->target = job->kind; /* the machine owns it from here on */
     job->kind = (struct machine_target){0};
     return status == GRAM_OK ? describe(g, job, &last, machine) : status;

@@ -148,6 +148,7 @@ void gram_machine_target_destroy(struct machine_target *target)
     free(target->class_name);
     free(target->class_value);
     free(target->calibration);
+    free(target->score);
     free(target->name);
     *target = (struct machine_target){0};
 }

@@ -122,6 +122,81 @@ def test_predict_numbers(diamonds):
     )
 
 
+def test_predict_intervals(diamonds):
+    folder, _, _ = diamonds
+    plain = rows_of(gram("predict", "model", "test.csv", cwd=folder))
+    rows = rows_of(gram("predict", "model", "test.csv", "--interval", "0.8", cwd=folder))
+    assert rows[0] == ["prediction", "lower", "upper"]
+    assert [row[:1] for row in rows] == plain
+    values, lower, upper = np.array(rows[1:], float).T
+    wide = rows_of(gram("predict", "model", "test.csv", "--interval", "0.95", cwd=folder))
+    least, most = np.array(wide[1:], float)[:, 1:].T
+    assert (least < lower).all() and (lower <= values).all()
+    assert (values <= upper).all() and (upper < most).all()
+    gram("predict", "model", "test.csv", "--interval", "0.8", "-o", "i.npy", cwd=folder)
+    np.testing.assert_array_equal(np.load(folder / "i.npy"), np.array(rows[1:], float))
+    told = gram_json("predict", "model", "test.csv", "--interval", "0.8", cwd=folder)
+    np.testing.assert_array_equal(told["lower"], lower)
+    np.testing.assert_array_equal(told["upper"], upper)
+    for level in ("0", "1", "90"):
+        refusal("predict", "model", "test.csv", "--interval", level, status=USAGE, cwd=folder)
+    said = refusal("predict", "model", "test.csv", "--set", "0.9", status=USAGE, cwd=folder)
+    assert "--set: model is a regression, which has no classes" in said
+
+
+def test_predict_sets(letters, tmp_path):
+    folder, _, _ = letters
+    rows = rows_of(
+        gram("predict", "model", "test.csv", "--set", "0.99", "--proba", cwd=folder)
+    )
+    assert rows[0][:2] == ["prediction", "set"]
+    names = [name.removeprefix("proba_") for name in rows[0][2:]]
+    sizes = set()
+    for row in rows[1:]:
+        proba, members = dict(zip(names, map(float, row[2:]))), row[1].split("|")
+        assert members[0] == row[0] and len(set(members)) == len(members)
+        assert [proba[m] for m in members] == sorted((proba[m] for m in members), reverse=True)
+        outside = [p for name, p in proba.items() if name not in members]
+        assert max(outside, default=0) <= proba[members[-1]]
+        sizes.add(len(members))
+    assert len(sizes) > 1
+    told = json.loads(gram("predict", "model", "test.csv", "--set", "0.99", "--json", cwd=folder))
+    assert ["|".join(members) for members in told["set"]] == [row[1] for row in rows[1:]]
+    said = refusal("predict", "model", "test.csv", "--set", "0.9", "-o", "s.npy", status=USAGE,
+                   cwd=folder)  # fmt: skip
+    assert ".npy cannot hold the sets" in said
+    said = refusal("predict", "model", "test.csv", "--interval", "0.9", status=USAGE, cwd=folder)
+    assert "--set is for classes" in said
+    lines = ["x,set,y", *[f"{i},{i},{'a|b' if i < 15 else 'c'}" for i in range(30)]]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    gram("fit", "t.csv", "-y", "y", "-o", "m", *FAST, cwd=tmp_path)
+    said = refusal("predict", "m", "t.csv", "--set", "0.9", status=USAGE, cwd=tmp_path)
+    assert 'the class "a|b" has the separator of classes, |' in said
+    told = json.loads(gram("predict", "m", "t.csv", "--set", "0.9", "--json", cwd=tmp_path))
+    assert told["set"][0][0] == "a|b"
+    said = refusal("predict", "m", "t.csv", "--set", "0.99", "--json", status=USAGE, cwd=tmp_path)
+    assert "--set is 0.99, expected at most 0.967742, because m remembers the errors of 30" in said
+    said = refusal("predict", "m", "t.csv", "--set", "0.9", "--json", "--keep", "set",
+                   status=BAD_DATA, cwd=tmp_path)  # fmt: skip
+    assert 'the column "set" has the name of a column of the output' in said
+
+
+def test_models_of_before_have_no_intervals(tmp_path):
+    rows = "\n".join(f"{i / 50},{(i / 50) ** 2}" for i in range(50))
+    (tmp_path / "t.csv").write_text("x,y\n" + rows + "\n")
+    gram("fit", "t.csv", "-y", "y", "-o", "m", *FAST, cwd=tmp_path)
+    data = (tmp_path / "m").read_bytes()
+    assert data.count(b"target.scores") == 1
+    (tmp_path / "old").write_bytes(data.replace(b"target.scores", b"target.before"))
+    assert gram("predict", "old", "t.csv", cwd=tmp_path) == gram(
+        "predict", "m", "t.csv", cwd=tmp_path
+    )
+    said = refusal("predict", "old", "t.csv", "--interval", "0.9", status=BAD_DATA, cwd=tmp_path)
+    assert "old does not remember the errors of left-out rows" in said
+    assert "make the model again with gram fit" in said
+    assert gram_json("score", "old", "t.csv", cwd=tmp_path)["interval"] is None
+
+
 def test_no_rows_and_one_row(letters, tmp_path):
     folder, _, truth = letters
     lines = (folder / "test.csv").read_text().splitlines(keepends=True)

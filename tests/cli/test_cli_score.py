@@ -98,6 +98,36 @@ def test_regression(diamonds):
     assert text.splitlines()[1] == f"median absolute error {got['median_absolute_error']:.6g}"
 
 
+def test_coverage_of_intervals(diamonds):
+    folder, _, truth = diamonds
+    rows = rows_of(gram("predict", "model", "test.csv", "--interval", "0.9", cwd=folder))
+    lower, upper = np.array([row[1:] for row in rows[1:]], float).T
+    got = gram_json("score", "model", "test.csv", cwd=folder)["interval"]
+    assert got["level"] == 0.9
+    assert got["coverage"] == pytest.approx(np.mean((lower <= truth) & (truth <= upper)))
+    assert got["mean_width"] == pytest.approx(np.mean(upper - lower))
+    assert 0.8 < got["coverage"] < 0.97
+    line = gram("score", "model", "test.csv", cwd=folder).splitlines()[2]
+    share, width = 100 * got["coverage"], got["mean_width"]
+    assert line == f"90 % intervals: {share:.1f} % coverage, mean width {width:.6g}"
+
+
+def test_coverage_of_sets(tmp_path):
+    gram("fit", table(tmp_path / "t.csv", 3), "-y", "y", "-o", tmp_path / "m", *FAST)
+    data = table(tmp_path / "d.csv", 3, seed=4)
+    truth = [row[2] for row in rows_of(data.read_text())[1:]]
+    rows = rows_of(gram("predict", tmp_path / "m", data, "--set", "0.9"))
+    sets = [row[1].split("|") for row in rows[1:]]
+    got = gram_json("score", tmp_path / "m", data)["set"]
+    assert got["coverage"] == pytest.approx(np.mean([t in s for t, s in zip(truth, sets)]))
+    assert got["mean_size"] == pytest.approx(np.mean([len(s) for s in sets]))
+    assert "\n90 % sets: " in gram("score", tmp_path / "m", data)
+    few = write_rows(tmp_path / "few.csv", [["a", "y"], *[[i, "uv"[i // 4]] for i in range(8)]])
+    gram("fit", few, "-y", "y", "-o", tmp_path / "m", *FAST)  # 8 errors allow 8/9
+    assert gram_json("score", tmp_path / "m", few)["set"] is None
+    assert "sets" not in gram("score", tmp_path / "m", few)
+
+
 def test_labels_that_are_unknown_or_missing(tmp_path):
     gram("fit", table(tmp_path / "t.csv", 3), "-y", "y", "-o", tmp_path / "m", *FAST)
     data = table(tmp_path / "d.csv", 3, rows=40, seed=2)

@@ -74,6 +74,30 @@ static void parse(gram_context *g, const uint8_t *data, size_t size)
     gram_model_file_destroy(file);
 }
 
+/* Intervals or sets of a level that few errors allow; no set may be empty. */
+static void bound(gram_context *g, const gram_machine *machine, const gram_table *table)
+{
+    const int64_t classes = gram_machine_class_count(machine);
+    double ends[2 * ROWS];
+    int32_t *place = calloc((size_t)(ROWS * classes) + 1, sizeof *place);
+    gram_tensor interval = gram_matrix(ends, ROWS, 2, GRAM_F64);
+    gram_tensor set = gram_matrix(place, ROWS, classes, GRAM_I32);
+    gram_status status;
+
+    require(place != NULL);
+    status = classes ? gram_machine_predict_set(g, machine, table, 0.4, NULL, &set)
+                     : gram_machine_predict_interval(g, machine, table, 0.4, NULL, &interval);
+    require((status == GRAM_OK) == (gram_machine_highest_level(machine) > 0));
+    for (int64_t row = 0; status == GRAM_OK && row < ROWS; row++) {
+        int32_t size = classes == 0;
+
+        for (int64_t k = 0; k < classes; k++)
+            size += place[row * classes + k] > 0;
+        require(size > 0 && !(classes == 0 && ends[2 * row] > ends[2 * row + 1]));
+    }
+    free(place);
+}
+
 /* Predicts rows of zeros, of missing labels and of dates. */
 static void predict(gram_context *g, const gram_machine *machine)
 {
@@ -96,6 +120,8 @@ static void predict(gram_context *g, const gram_machine *machine)
     /* A label column without categories cannot be told from a number here: then it is refused. */
     if (gram_machine_predict(g, machine, &table, &t) != GRAM_OK)
         require(*gram_message(g) != 0);
+    else
+        bound(g, machine, &table);
     free(column);
 }
 

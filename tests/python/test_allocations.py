@@ -30,6 +30,7 @@ rng = np.random.default_rng(0)
 x = rng.normal(size=(40, 3))
 table = {{"a": x[:, 0], "c": ["u", "v", "w", "u"] * 10}}
 machine = gram.Machine.fit(table, x[:, 1])
+letters = gram.Machine.fit({{"a": x[:, 0]}}, table["c"])
 path = os.path.join(tempfile.mkdtemp(), "m")
 
 def save_and_load():
@@ -41,6 +42,8 @@ calls = {{
     "fit": lambda: gram.Machine.fit(table, x[:, 1]).predict(table),
     "fit classes in leaves": lambda: gram.Machine.fit(
         {{"a": x[:, 0]}}, table["c"], leaf_rows=10).predict_proba({{"a": x[:, 0]}}),
+    "intervals": lambda: machine.predict_interval(table, 0.5),
+    "sets": lambda: letters.predict_set({{"a": x[:, 0]}}, 0.5),
     "save and load": save_and_load,
     "pickle": lambda: pickle.loads(pickle.dumps(machine)).predict(table),
 }}

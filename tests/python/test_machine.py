@@ -80,6 +80,34 @@ def test_missing_values_and_texts():
     assert numbers.classes == [0.0, 1.0, 2.0]
 
 
+def test_intervals_and_sets():
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-1, 1, (300, 3))
+    y = x[:, 0] + 0.3 * rng.standard_normal(300)
+    machine = gram.Machine.fit(x[:120], y[:120], seed=1)
+    value = machine.predict(x)
+    ends = machine.predict_interval(x)
+    assert ends.shape == (300, 2) and ends.dtype == np.float64
+    assert (ends[:, 0] <= value).all() and (value <= ends[:, 1]).all()
+    assert 0.8 < ((ends[120:, 0] <= y[120:]) & (y[120:] <= ends[120:, 1])).mean() < 0.98
+    assert (np.diff(machine.predict_interval(x, 0.5)) < np.diff(ends)).all()
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(machine)).predict_interval(x), ends)
+    with pytest.raises(ValueError, match=r"level is 0.995, expected at most 0.991736"):
+        machine.predict_interval(x, 0.995)
+    with pytest.raises(ValueError, match="the machine is a regression"):
+        machine.predict_set(x)
+    labels = np.where(y > 0.4, "high", np.where(y > -0.2, "mid", "low"))
+    machine = gram.Machine.fit(x[:120], labels[:120], seed=1)
+    places = machine.predict_set(x, level=0.8)
+    assert places.shape == (300, 3) and places.dtype == np.int32
+    proba = machine.predict_proba(x)
+    np.testing.assert_array_equal((places == 1).argmax(1), proba.argmax(1))
+    inside = places[np.arange(300), [machine.classes.index(label) for label in labels]] > 0
+    assert 0.7 < inside[120:].mean() < 0.92
+    with pytest.raises(ValueError, match="the machine is a classification"):
+        machine.predict_interval(x)
+
+
 def test_the_model_file_is_that_of_the_command(tmp_path, diamonds, machine):
     table, _ = diamonds
     machine.save(tmp_path / "model")

@@ -170,6 +170,29 @@ def test_rfm_finds_the_features_that_matter():
     assert rfm.score(x[300:], y[300:]) > plain.score(x[300:], y[300:])
 
 
+def test_intervals_sets_and_decisions():
+    rng = np.random.default_rng(2)
+    x = rng.uniform(-1, 1, (400, 3))
+    y = np.sin(3 * x[:, 0]) + 0.3 * rng.standard_normal(400)
+    regressor = RFMRegressor(random_state=0).fit(x[:150], y[:150])
+    lower, upper = regressor.predict_interval(x[150:], 0.9).T
+    assert 0.82 < ((lower <= y[150:]) & (y[150:] <= upper)).mean() < 0.97
+    for classes in (2, 3):
+        labels = np.digitize(y, np.linspace(-0.5, 0.5, classes - 1)) * 10
+        weights = np.where(labels[:150] == 10 * (classes - 1), 0.0, 1.0) if classes == 3 else None
+        classifier = RFMClassifier(random_state=0).fit(x[:150], labels[:150], weights)
+        proba, decision = classifier.predict_proba(x), classifier.decision_function(x)
+        assert np.isfinite(decision).all()
+        if classes == 2:
+            np.testing.assert_allclose(1 / (1 + np.exp(-decision)), proba[:, 1])
+        else:
+            np.testing.assert_allclose(np.exp(decision), proba, atol=1e-300)
+        sets = classifier.predict_set(x, 0.8)
+        assert sets.dtype == bool and sets.shape == (400, classes)
+        assert sets[np.arange(400), proba.argmax(1)].all()
+        assert not sets[:, -1].any() or classes == 2  # a class without weight
+
+
 def test_classifier_of_texts_and_frames_with_categories(tmp_path):
     x, y = load_digits(return_X_y=True)
     names = np.array(["zero one two three four five six seven eight nine".split()]).ravel()[y]
