@@ -1,5 +1,5 @@
 /*
- * chart.h - the charts of the command: horizontal bars, as SVG in the style of gram.plot
+ * chart.h - the charts of the command, as SVG in the style of gram.plot: bars, points, matrices
  *
  * SPDX-License-Identifier: MIT
  */
@@ -20,4 +20,35 @@ struct chart {
 };
 
 void chart_write(struct output *out, const struct chart *chart);
+
+enum chart_guide {
+    GUIDE_DIAGONAL, /* the line y = x; both axes have one range */
+    GUIDE_ZERO      /* the line y = 0 */
+};
+
+/* Points of a plane, of which those that are not finite are left out. */
+struct chart_plane {
+    const char *title, *x_name, *y_name;
+    const double *x, *y;
+    int64_t count;
+    enum chart_guide guide;
+    int shares; /* the axes go from 0 to 1, and a line joins the points */
+};
+
+/* Counts as shaded cells: size rows (from top to bottom) by size columns. */
+struct chart_matrix {
+    const char *title, *x_name, *y_name;
+    const char *const *names; /* of rows and columns */
+    const int64_t *count;     /* row-major */
+    int size;
+};
+
+/* Two square panels side by side: the matrix, if there is one, and planes. */
+struct chart_pair {
+    const char *title, *subtitle;
+    const struct chart_matrix *matrix; /* NULL: two planes */
+    const struct chart_plane *planes;
+};
+
+void chart_pair_write(struct output *out, const struct chart_pair *pair);
 #endif

@@ -16,9 +16,12 @@ struct settings {
     struct common_settings common;
     struct input_settings input;
     int json, strict;
+    const char *chart;
 };
 
-static const struct option_row strict_rows[] = {
+static const struct option_row own_rows[] = {
+    FILE_NAME("chart", 0, "FILE.svg", offsetof(struct settings, chart), NULL,
+              "write a chart as SVG: confusions and reliability, or predictions and residuals"),
     FLAG("strict", 0, offsetof(struct settings, strict),
          "end with an error if there is anything to remark on the table"),
     OPTION_END,
@@ -26,7 +29,7 @@ static const struct option_row strict_rows[] = {
 
 static const struct option_group groups[] = {
     GROUP("Output", json_options, offsetof(struct settings, json)),
-    GROUP("", strict_rows, 0),
+    GROUP("", own_rows, 0),
     GROUP("Input", input_options, offsetof(struct settings, input)),
     GROUP("Device", device_options, offsetof(struct settings, common)),
     GROUP("Other options", threads_options, offsetof(struct settings, common)),
@@ -169,7 +172,7 @@ static enum exit_status check_labels(const struct model *m, const char *path, co
 }
 
 static enum exit_status evaluate(const struct model *m, const struct table *t, int64_t target,
-                                 struct judgement *judged, struct failure *why)
+                                 const char *chart, struct judgement *judged, struct failure *why)
 {
     const int64_t except[2] = {target, -1};
     const gram_column truth = table_column(t, target, 0);
@@ -179,6 +182,8 @@ static enum exit_status evaluate(const struct model *m, const struct table *t, i
     if (status == CLI_OK)
         status = judge(m->g, m->machine, &view.t, &truth, judged, why);
     free(view.columns);
+    if (status == CLI_OK && chart)
+        status = judgement_chart(chart, m->machine, &truth, t->rows, judged, why);
     return status;
 }
 
@@ -220,7 +225,7 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     if (status == CLI_OK)
         status = remarks_print(&remarks, "score", operands[1], s->strict, why);
     if (status == CLI_OK)
-        status = evaluate(&model, &table, target, &judged, why);
+        status = evaluate(&model, &table, target, s->chart, &judged, why);
     table_free(&table);
     if (status == CLI_OK)
         status =
@@ -248,8 +253,17 @@ const struct command cmd_score = {
         "probabilities are right; the precision, the recall and the F1 score of every class; and "
         "which classes are taken for which. With more than two classes, F1 is the mean over the "
         "classes that occur or are predicted, and AUC the mean over the classes that occur, each "
-        "against all others. A label that is no class of the model counts as wrong.",
-    .examples = "  gram score model.gram new.csv --json",
+        "against all others. A label that is no class of the model counts as wrong.\n\n"
+        "Both say how many rows the intervals or sets of 90 % cover (gram predict --interval, "
+        "--set), and how wide or large these are on average.\n\n"
+        "--chart draws, for a classification, the confusion matrix, in which a cell is as dark as "
+        "its share of the rows of its true class, and the share of correct predictions against "
+        "their probability, which lies on the diagonal if probabilities are right; for a "
+        "regression, predictions against true values and residuals (true - predicted) against "
+        "predictions.",
+    .examples =
+        "  gram score model.gram new.csv --json\n"
+        "  gram score model.gram new.csv --chart score.svg",
     .least = 2,
     .most = 2,
     .settings_bytes = sizeof(struct settings),

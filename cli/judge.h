@@ -29,6 +29,15 @@ enum exit_status judge(gram_context *g, const gram_machine *machine, const gram_
                        const gram_column *target, struct judgement *out, struct failure *why);
 void judgement_free(struct judgement *j);
 
+/*
+ * A picture as SVG: of a classification the confusion matrix and a reliability diagram, of a
+ * regression the predictions against the truth and their residuals.  truth has as many rows as were
+ * judged, and is used for a regression.
+ */
+enum exit_status judgement_chart(const char *path, const gram_machine *machine,
+                                 const gram_column *truth, int64_t rows,
+                                 const struct judgement *judged, struct failure *why);
+
 /* Members of an open object: those of score_json, and all other measures. */
 void judgement_json(struct json *j, const gram_machine *machine, const struct judgement *judged);
 /* The same for people: the first line is that of score_text. */

@@ -52,10 +52,6 @@ int64_t class_most_probable(const double *p, int64_t classes)
     return best;
 }
 
-struct bin {
-    double confidence, right;
-};
-
 /* The bin whose upper end is the first that is not below p: (0, 1/15], (1/15, 2/15], ... */
 static int bin_of(double p)
 {
@@ -65,14 +61,15 @@ static int bin_of(double p)
 }
 
 /* Everything but the areas, as sums over rows. */
-static void count_row(struct class_measures *m, struct bin *bins, int64_t truth, const double *p)
+static void count_row(struct class_measures *m, int64_t truth, const double *p)
 {
     const int64_t chosen = class_most_probable(p, m->classes);
-    struct bin *bin = &bins[bin_of(p[chosen])];
+    struct confidence_bin *bin = &m->bin[bin_of(p[chosen])];
 
     m->rows++;
     m->confusion[(truth < 0 ? m->classes : truth) * m->classes + chosen]++;
     m->class[chosen].predicted++;
+    bin->rows++;
     bin->confidence += p[chosen];
     bin->right += truth == chosen;
     for (int64_t k = 0; k < m->classes; k++) {
@@ -115,13 +112,13 @@ static void finish_classes(struct class_measures *m)
     m->auc = ratio(areas, drawn);
 }
 
-static void finish_rows(struct class_measures *m, const struct bin *bins)
+static void finish_rows(struct class_measures *m)
 {
     const double rows = (double)m->rows;
     double gap = 0;
 
     for (int i = 0; i < CALIBRATION_BINS; i++)
-        gap += fabs(bins[i].confidence - bins[i].right);
+        gap += fabs(m->bin[i].confidence - m->bin[i].right);
     m->accuracy = ratio(m->accuracy, rows);
     m->log_loss = ratio(m->log_loss, rows - (double)m->unknown);
     m->brier = ratio(m->classes == 2 ? m->brier / 2 : m->brier, rows);
@@ -132,9 +129,6 @@ enum exit_status class_measures_make(const int64_t *truth, const double *proba, 
                                      int64_t classes, struct class_measures *out,
                                      struct failure *why)
 {
-    struct bin bins[CALIBRATION_BINS] = {
-        {0, 0}
-    };
     struct ranked *sorted = malloc((size_t)(rows + 1) * sizeof *sorted);
 
     *out = (struct class_measures){.classes = classes};
@@ -146,7 +140,7 @@ enum exit_status class_measures_make(const int64_t *truth, const double *proba, 
     }
     for (int64_t row = 0; row < rows; row++)
         if (truth[row] != CLASS_MISSING)
-            count_row(out, bins, truth[row], proba + row * classes);
+            count_row(out, truth[row], proba + row * classes);
     for (int64_t k = 0; k < classes; k++) {
         int64_t count = 0;
         for (int64_t row = 0; row < rows && out->class[k].rows > 0; row++)
@@ -156,7 +150,7 @@ enum exit_status class_measures_make(const int64_t *truth, const double *proba, 
     }
     free(sorted);
     finish_classes(out);
-    finish_rows(out, bins);
+    finish_rows(out);
     return CLI_OK;
 }
 

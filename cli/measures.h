@@ -32,6 +32,11 @@ struct class_measure {
     double auc;
 };
 
+/* Sums over rows. */
+struct confidence_bin {
+    double rows, confidence, right;
+};
+
 /*
  * The class that is predicted is the most probable one; of equally probable ones, the first.
  *   balanced_accuracy  the mean recall of the classes that occur
@@ -51,6 +56,7 @@ struct class_measures {
     int64_t rows, unknown, classes;
     double accuracy, balanced_accuracy, f1, auc, log_loss, brier, calibration_error;
     struct class_measure *class;
+    struct confidence_bin bin[CALIBRATION_BINS]; /* by the probability of the predicted class */
     int64_t *confusion; /* classes + 1 rows by classes: true class, predicted class; the last row
                            has the labels that are no class of the model */
 };

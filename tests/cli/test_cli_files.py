@@ -18,6 +18,7 @@ COMMANDS = {
     "fit": (["d.csv"], ["-y", "y", "-i", "0"]),
     "cv": (["d.csv"], ["-y", "y", "-i", "0", "-k", "2"]),
     "predict": (["m.gram", "d.csv"], []),
+    "score": (["m.gram", "d.csv"], []),
     "importance": (["m.gram"], []),
     "cdist": (["a.csv", "b.csv"], []),
     "nearest": (["a.csv", "b.csv"], ["-k", "1"]),

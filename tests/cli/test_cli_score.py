@@ -2,6 +2,8 @@
 
 import csv
 import json
+import re
+import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from gram_cli import gram, gram_json, rows_of, write_rows
 from machine_tables import FAST
 
 metrics = pytest.importorskip("sklearn.metrics")
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def table(path, classes, rows=240, seed=0, absent=None):
@@ -175,3 +178,78 @@ def test_one_class_and_no_rows(tmp_path):
     none = write_rows(tmp_path / "none.csv", [["a", "b", "y"], [1, 2, ""]])
     got = json.loads(gram("score", tmp_path / "m", none, "--json"))
     assert got["rows_scored"] == 0 and got["score"] is None and got["brier"] is None
+
+
+def drawn(path):
+    """The cells of the matrix, the circles and the texts of a chart."""
+    svg = ElementTree.parse(path).getroot()
+    assert not re.search('="-?(nan|inf)', path.read_text())
+    circles = [(float(c.get("cx")), float(c.get("cy"))) for c in svg.iter(f"{SVG}circle")]
+    for x, y in circles:
+        assert 0 < x < float(svg.get("width")) and 0 < y < float(svg.get("height"))
+    texts = [t.text for t in svg.iter(f"{SVG}text")]
+    return list(svg.iter(f"{SVG}rect"))[1:], np.array(circles), texts
+
+
+def is_linear(pixels, values):
+    """Pixels are rounded to a tenth."""
+    values = (values - values.mean()) / values.std()
+    line = np.polyfit(values, pixels, 1)
+    return abs(line[0]) > 1 and np.abs(np.polyval(line, values) - pixels).max() < 0.11
+
+
+def test_chart_of_classes(tmp_path):
+    gram("fit", table(tmp_path / "t.csv", 5), "-y", "y", "-o", tmp_path / "m", *FAST)
+    data = table(tmp_path / "d.csv", 5, seed=5)
+    text = gram("score", tmp_path / "m", data, "--chart", tmp_path / "c.svg")
+    assert text == gram("score", tmp_path / "m", data)
+    confusion = np.array(gram_json("score", tmp_path / "m", data)["confusion"])
+    cells, circles, texts = drawn(tmp_path / "c.svg")
+    shares = (confusion / confusion.sum(1, keepdims=True)).ravel()
+    np.testing.assert_allclose([float(c.get("fill-opacity")) for c in cells], shares, atol=6e-4)
+    for column in range(5):  # predicted classes are columns, from left to right
+        assert len({cells[5 * row + column].get("x") for row in range(5)}) == 1
+    assert float(cells[1].get("x")) > float(cells[0].get("x"))
+    assert texts[0] == "Predictions of y" and texts[1].startswith("accuracy ")
+    counts = [str(count) for count in confusion.ravel() if count]
+    assert set(counts) <= set(texts)
+    _, truth, said, proba = predictions(tmp_path, data)
+    confidence, right = proba.max(1), np.array(truth) == np.array(said)
+    bins = np.ceil(confidence * 15).astype(int)
+    points = [(confidence[bins == b].mean(), right[bins == b].mean()) for b in np.unique(bins)]
+    assert len(circles) == len(points)
+    assert is_linear(circles[:, 0], np.array(points)[:, 0])
+    assert is_linear(circles[:, 1], np.array(points)[:, 1])
+
+
+def test_chart_of_many_classes(tmp_path):
+    lines = [[i % 50, i // 50, f"<{i % 50}>"] for i in range(200)]
+    data = write_rows(tmp_path / "t.csv", [["a", "b", "y"], *lines])
+    gram("fit", data, "-y", "y", "-o", tmp_path / "m", *FAST)
+    gram("score", tmp_path / "m", data, "--chart", tmp_path / "c.svg")
+    cells, _, texts = drawn(tmp_path / "c.svg")
+    assert len(cells) == 40 * 40 and "the 40 most frequent of 50 classes" in texts[1]
+
+
+def test_chart_of_numbers(diamonds, tmp_path):
+    folder, _, truth = diamonds
+    gram("score", "model", "test.csv", "--chart", tmp_path / "c.svg", cwd=folder)
+    rows = rows_of(gram("predict", "model", "test.csv", cwd=folder))
+    said = np.array([float(row[0]) for row in rows[1:]])
+    _, circles, texts = drawn(tmp_path / "c.svg")
+    assert {"Predictions", "true", "predicted", "Residuals", "true - predicted"} <= set(texts)
+    first, second = circles[: len(said)], circles[len(said) :]
+    assert len(second) == len(said)
+    assert is_linear(first[:, 0], truth) and is_linear(first[:, 1], said)
+    assert is_linear(second[:, 0], said) and is_linear(second[:, 1], truth - said)
+    assert first[:, 0].max() < second[:, 0].min()
+
+
+def test_chart_of_far_and_of_no_numbers(tmp_path):
+    lines = [[i, -1e308 if i % 2 else 1e308] for i in range(40)]
+    data = write_rows(tmp_path / "t.csv", [["a", "y"], *lines])
+    gram("fit", data, "-y", "y", "-o", tmp_path / "m", "--task", "regression", *FAST)
+    gram("score", tmp_path / "m", data, "--chart", tmp_path / "c.svg")
+    (tmp_path / "none.csv").write_text("a,y\n")
+    gram("score", tmp_path / "m", tmp_path / "none.csv", "--chart", tmp_path / "n.svg")
+    assert len(drawn(tmp_path / "n.svg")[1]) == 0
