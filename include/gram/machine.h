@@ -6,6 +6,7 @@
 #ifndef GRAM_PUBLIC_MACHINE_H
 #define GRAM_PUBLIC_MACHINE_H
 #include "core.h"
+#include "pairwise.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -365,6 +366,111 @@ GRAM_API gram_status gram_krr_path_workspace(gram_context *g, const gram_tensor 
                                              const gram_tensor *y, const double *ridges,
                                              int64_t count, const gram_krr_path_options *options,
                                              const gram_tensor *loo, gram_workspace *need);
+
+/* ---- Kernel ridge regression: certified solves --------------------------------------------- */
+
+typedef enum gram_krr_method {
+    GRAM_KRR_AUTO = 0,     /* CHOLESKY for few rows (6,000 on the CPU, 16,000 on a GPU), else CG */
+    GRAM_KRR_CHOLESKY = 1, /* the kernel matrix is stored and factorised in f64 */
+    GRAM_KRR_CG = 2,       /* conjugate gradients by products with a matrix that is never stored */
+} gram_krr_method;
+
+/* Why a solve ended. */
+typedef enum gram_krr_end {
+    GRAM_KRR_REACHED = 0,    /* every column has the tolerance */
+    GRAM_KRR_ROUNDING = 1,   /* rounding allows no smaller residual */
+    GRAM_KRR_PRODUCTS = 2,   /* options.products were used up */
+    GRAM_KRR_TIME = 3,       /* options.time_limit was */
+    GRAM_KRR_INDEFINITE = 4, /* K + diag(ridge / weight) is not positive definite */
+} gram_krr_end;
+
+/* What a solve has reached.  All numbers are those of the alpha that was written. */
+typedef struct gram_krr_report {
+    size_t size;            /* set by the caller to sizeof(gram_krr_report) */
+    gram_krr_method method; /* CHOLESKY or CG */
+    int reached;            /* 1: the tolerance, in every column */
+    gram_krr_end end;
+    int64_t rank;          /* of the preconditioner; 0: there was none */
+    int64_t products;      /* times that K was multiplied by a block of columns */
+    double residual;       /* the largest |r|_2 / |y|_2 of a column */
+    double residual_rms;   /* the largest |r|_2 / sqrt(n) */
+    double prediction_rms; /* bounds of the change of predictions: see gram_krr_solve */
+    double prediction_sup;
+    double seconds;
+} gram_krr_report;
+
+typedef struct gram_krr_options {
+    size_t size;
+    gram_krr_method method;
+    double ridge;               /* >= 0, on the diagonal; it is not multiplied by n */
+    const gram_tensor *weights; /* n numbers > 0 of the dtype of x: row i has ridge / weights[i] */
+    double tolerance;           /* 0: 0.01, or 0.03 with held_out_rmse */
+    double held_out_rmse;       /* > 0: the tolerance is that of prediction_rms / held_out_rmse;
+                                   0: it is that of |r|_2 / |y|_2 of every column */
+    int64_t rank;      /* of the preconditioner of CG; 0: about 8 sqrt(n), at most 1000; -1: none */
+    int64_t products;  /* at most so many products with K; 0: 1000 */
+    double time_limit; /* seconds, looked at between iterations; 0: none */
+    int refine;        /* 1: CG in f32 is repeated for residuals in f64, whose sum is kept in f64 */
+    int warm_start;    /* 1: alpha holds a first guess (CG); 0: the first guess is 0 */
+    uint64_t seed;     /* of the preconditioner */
+    gram_krr_report *report; /* NULL: not wanted */
+} gram_krr_options;
+
+/* clang-format off */
+#define GRAM_KRR_OPTIONS_INIT GRAM_SIZED_(gram_krr_options)
+/* clang-format on */
+
+/*
+ * Solves the system of kernel ridge regression, and says how wrong the answer is:
+ *   (K + diag(ridge / weight)) alpha = y,   K[i, j] = k(x_i, x_j),   K = gram_kernel(x, x, kernel).
+ *
+ * x is n by d, y is n by c or a vector of n elements, and alpha has the shape of y.  All are f32,
+ * or all are f64; alpha may also be f64 where x is f32.  They have any strides and no batch, and
+ * alpha overlaps none of the others.  kernel is any positive definite kernel of gram_kernel with
+ * output = GRAM_VALUE and without a regularization: options.ridge takes its place.
+ *
+ * The certificate: r = y - (K + diag(ridge / weight)) alpha of the alpha that was written is
+ * computed afresh, by a product in f64 of points in f64.  With the exact solution's predictor f,
+ * and the predictor g(z) = sum_i alpha_i k(x_i, z) of the alpha that was written,
+ *   prediction_rms:  sqrt(sum_i (f(x_i) - g(x_i))^2 / n) <= |r|_2 / sqrt(n)
+ *                                                           sqrt(max weight / min weight),
+ *   prediction_sup:  |f(z) - g(z)| <= sqrt(k(z, z)) |r|_2 / (2 sqrt(ridge / max weight))
+ * for every z, where the report has the largest k(x_i, x_i) for k(z, z).  |r|_2 is that of the
+ * largest column, and includes 16 2^-52 sqrt(n) max k(x_i, x_i) |alpha|_2 for the rounding of that
+ * product.  Both hold for a positive definite kernel; the first is usually close to what happens on
+ * new points, and the second is pessimistic, and infinite for a ridge of 0.  A sensible tolerance
+ * is a small part of the error that predictions have anyway: with the root mean squared error of
+ * rows that were held out in options.held_out_rmse, the call ends at prediction_rms <= tolerance
+ * held_out_rmse.
+ *
+ * CG: block conjugate gradients.  The columns share the products with K (gram_kernel_matmul), and
+ * each leaves when it has converged.  The preconditioner is a randomly pivoted Cholesky
+ * factorisation of K of rank options.rank.  Where the true residual in f64 is above the tolerance
+ * though the iteration believed that it is reached, it begins again from there, up to 3 times, or
+ * up to 30 times with options.refine, while a repetition at least halves the residual.  A small
+ * ridge in f32 asks for options.refine with an alpha of f64.
+ *
+ * GRAM_NUMERICAL: the tolerance was not reached.  report->end and the message say why, alpha holds
+ * the best iterate, and the report is of it.  A kernel matrix that is not positive definite is
+ * found by a direction p with p^T A p <= 0.  Where CHOLESKY was asked for and breaks down, alpha is
+ * NaN; with AUTO, conjugate gradients follow.  A ridge of 0 is allowed; where K is singular to
+ * working precision, as with equal rows, the residual says how far y was reached.  The report is
+ * written if the status is GRAM_OK or GRAM_NUMERICAL.  Numbers in x, y or alpha (as a first guess)
+ * that are not finite, weights that are not positive and finite, and a kernel with k(x_i, x_i) < 0
+ * are refused with GRAM_INVALID_ARGUMENT, and alpha is unchanged, as it is if the call is cancelled
+ * (gram_context_cancel).
+ *
+ * Memory, allocated by the call: in f64 x, 7 n numbers per column on the CPU, and 6 of the dtype
+ * where the context computes; n (rank + d) numbers of the dtype and 8 rank^2 of f64 (CG; while the
+ * preconditioner is made on a GPU also n rank of f64); n^2 of f64 (CHOLESKY).  CUDA: the call waits
+ * for the result, and gives GRAM_UNSUPPORTED during a capture.
+ *
+ * After Diaz, Epperly, Frangella, Tropp and Webber, Robust, randomized preconditioning for kernel
+ * ridge regression, arXiv:2304.12465.  The bounds follow from f(x) - g(x) = K (K + D)^-1 r.
+ */
+GRAM_API gram_status gram_krr_solve(gram_context *g, const gram_tensor *x,
+                                    const gram_kernel_options *kernel, const gram_tensor *y,
+                                    const gram_krr_options *options, gram_tensor *alpha);
 
 #ifdef __cplusplus
 }

@@ -199,7 +199,7 @@ int64_t gram_krr_dense_rows(const gram_context *g)
     return g->backend->krr->dense_rows;
 }
 
-size_t gram_krr_solve_bytes(const gram_context *g, int64_t n, int64_t columns, gram_dtype dtype)
+size_t gram_krr_stored_bytes(const gram_context *g, int64_t n, int64_t columns, gram_dtype dtype)
 {
     struct krr_matrix k = matrix_of(g, n, dtype);
 
@@ -253,8 +253,8 @@ static gram_status iterate(gram_context *g, const struct krr_system *s, struct s
     return gram_krr_iterate(g, &it, report);
 }
 
-gram_status gram_krr_solve(gram_context *g, const struct krr_system *s, void *out,
-                           struct krr_report *report)
+gram_status gram_krr_stored_solve(gram_context *g, const struct krr_system *s, void *out,
+                                  struct krr_report *report)
 {
     struct solve w = {0};
     double start = seconds();

@@ -99,15 +99,17 @@ int64_t gram_krr_block_entries(const gram_context *g);
 
 /* ---- Solves ---------------------------------------------------------------------------------- */
 
-/* (K + diag(ridge)) X = B: K is the kernel matrix of the rows of x, whose diagonal is 1. */
+/* (K + diag(ridge)) X = B: K is the kernel matrix of the rows of x. */
 struct krr_system {
     gram_tensor x; /* n by d, row-major, on the context's device */
     const gram_kernel_options *kernel;
     const double *ridge; /* n numbers on the host */
     const void *b;       /* n by columns, column-major, on the host */
     int64_t columns;
-    double tolerance; /* of |B - A X| / |B|, the largest over the columns */
-    uint64_t seed;    /* of the preconditioner */
+    double tolerance;       /* of |B - A X| / |B|, the largest over the columns */
+    uint64_t seed;          /* of the preconditioner */
+    int64_t rank;           /* of the preconditioner; 0: the one that pays */
+    const double *diagonal; /* of K, on the host; NULL: it is 1 */
 };
 
 struct krr_report {
@@ -122,8 +124,8 @@ int64_t gram_krr_dense_rows(const gram_context *g);
 /* Solves down to the tolerance, or as far as most iterations and the rounding of the dtype allow:
  * the report says what was reached.  out is n by columns, column-major, where the context computes.
  */
-gram_status gram_krr_solve(gram_context *g, const struct krr_system *system, void *out,
-                           struct krr_report *report);
+gram_status gram_krr_stored_solve(gram_context *g, const struct krr_system *system, void *out,
+                                  struct krr_report *report);
 /* The most memory that such a solve takes beyond its data. */
-size_t gram_krr_solve_bytes(const gram_context *g, int64_t n, int64_t columns, gram_dtype dtype);
+size_t gram_krr_stored_bytes(const gram_context *g, int64_t n, int64_t columns, gram_dtype dtype);
 #endif

@@ -322,9 +322,10 @@ static void work_destroy(gram_context *g, struct work *w)
     gram_free(g, w->left, w->bytes);
 }
 
-static gram_status work_create(gram_context *g, const struct krr_preconditioner *p, int64_t width,
-                               struct work *w)
+static gram_status work_create(gram_context *g, const struct krr_system *s,
+                               const struct krr_preconditioner *p, struct work *w)
 {
+    int64_t width = s->x.shape[1];
     size_t size = gram_dtype_size(p->dtype), left = gram_round64((size_t)p->n * sizeof *w->left);
     size_t corner = gram_round64((size_t)(BLOCK * BLOCK) * sizeof *w->corner);
     size_t index = gram_round64((size_t)(BLOCK * gram_most(p->rank, BLOCK)) * sizeof *w->index);
@@ -337,7 +338,7 @@ static gram_status work_create(gram_context *g, const struct krr_preconditioner 
     w->fetched = (char *)w->corner + corner;
     w->index = (int64_t *)(void *)((char *)w->fetched + corner);
     for (int64_t i = 0; i < p->n; i++)
-        w->left[i] = 1;
+        w->left[i] = s->diagonal ? s->diagonal[i] : 1;
     TRY(gram_krr_send(g, w->left, (size_t)p->n * sizeof *w->left, &w->diagonal));
     TRY(gram_krr_allocate(g, (size_t)(BLOCK * width) * size, &w->points));
     TRY(gram_krr_allocate(g, (size_t)(BLOCK * p->rank) * size, &w->factor));
@@ -361,10 +362,10 @@ gram_status gram_krr_precondition(gram_context *g, const struct krr_system *s, d
     struct work w = {0};
     gram_status status;
 
-    p.rank = rank_of(p.n);
+    p.rank = s->rank > 0 ? gram_least(s->rank, p.n) : rank_of(p.n);
     status = allocate(g, &p);
     if (status == GRAM_OK)
-        status = work_create(g, &p, s->x.shape[1], &w);
+        status = work_create(g, s, &p, &w);
     if (status == GRAM_OK)
         status = fill(g, s, &p, &w);
     if (status == GRAM_OK)

@@ -143,7 +143,7 @@ size_t gram_machine_solve_bytes(gram_context *g, int64_t rows, int64_t outputs, 
 
     if (by_cholesky(g, solver, rows))
         return matrix;
-    return gram_krr_solve_bytes(g, rows, outputs, dtype);
+    return gram_krr_stored_bytes(g, rows, outputs, dtype);
 }
 
 gram_status gram_machine_factorise(gram_context *g, gram_tensor *k, gram_tensor *alpha)
@@ -266,7 +266,7 @@ static gram_status solve_iterating(gram_context *g, const struct leaf_system *s,
                                       .tolerance = s->params->tolerance,
                                       .seed = s->params->seed};
     struct krr_report krr;
-    gram_status status = gram_krr_solve(g, &system, s->alpha, &krr);
+    gram_status status = gram_krr_stored_solve(g, &system, s->alpha, &krr);
 
     s->report->kernel_seconds += krr.kernel_seconds;
     s->report->solve_seconds += krr.solve_seconds;

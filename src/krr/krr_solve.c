@@ -1,0 +1,586 @@
+/*
+ * krr_solve.c - gram_krr_solve: checks the arguments, solves, and tells what was reached
+ *
+ * Everything of the size of y is kept in f64 on the host: what is done with it costs nothing beside
+ * a product with the kernel matrix.  The points are where the context computes.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "krr_solve.h"
+#include "core/backend.h"
+#include <math.h>
+#include <string.h>
+
+enum {
+    MOST_PRODUCTS = 1000
+};
+
+/* The arguments of a call, and views of them. */
+struct krr_call {
+    const gram_tensor *x, *y, *alpha;
+    const gram_kernel_options *kernel;
+    struct gram_view views[4]; /* x, y, alpha, weights */
+};
+
+/* ---- The front ------------------------------------------------------------------------------- */
+
+static gram_status check_number(gram_context *g, const char *name, double value)
+{
+    if (value >= 0 && value < INFINITY)
+        return GRAM_OK;
+    return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                     "options.%s is %g, expected a finite number of at least 0", name, value);
+}
+
+static gram_status check_options(gram_context *g, gram_krr_options *o)
+{
+    if (o->method < GRAM_KRR_AUTO || o->method > GRAM_KRR_CG)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.method is %d, expected GRAM_KRR_AUTO, _CHOLESKY or _CG",
+                         (int)o->method);
+    TRY(check_number(g, "ridge", o->ridge));
+    TRY(check_number(g, "tolerance", o->tolerance));
+    TRY(check_number(g, "held_out_rmse", o->held_out_rmse));
+    TRY(check_number(g, "time_limit", o->time_limit));
+    if (o->rank < -1)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.rank is %lld, expected -1 or more",
+                         (long long)o->rank);
+    if (o->products < 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.products is %lld, expected 0 or more",
+                         (long long)o->products);
+    if (o->report && o->report->size < sizeof o->report->size)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.report has size %zu, expected sizeof(gram_krr_report)",
+                         o->report->size);
+    if (o->tolerance == 0)
+        o->tolerance = o->held_out_rmse > 0 ? 0.03 : 0.01;
+    if (o->products == 0)
+        o->products = MOST_PRODUCTS;
+    return GRAM_OK;
+}
+
+static gram_status check_kernel(gram_context *g, const gram_kernel_options *given,
+                                gram_kernel_options *kernel)
+{
+    *kernel = (gram_kernel_options)GRAM_KERNEL_OPTIONS_INIT;
+    if (!given)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "kernel is NULL");
+    TRY(gram_struct_copy(g, "kernel.", kernel, sizeof *kernel, given));
+    if (kernel->output != GRAM_VALUE)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "kernel.output is %d, expected GRAM_VALUE",
+                         (int)kernel->output);
+    if (kernel->regularization.tensor || kernel->regularization.value != 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "kernel.regularization is %g, expected 0: options.ridge is meant",
+                         kernel->regularization.value);
+    return GRAM_OK;
+}
+
+/* A matrix, or a vector as one column. */
+static gram_status view(gram_context *g, const char *name, const gram_tensor *t,
+                        enum gram_access access, struct gram_view *out)
+{
+    struct gram_batch batch = {.count = 1};
+    const int dims = t ? (int)t->ndim : 0, core = dims == 1 ? 1 : 2;
+
+    TRY(gram_batch_join(g, &batch, name, t, core));
+    if (batch.ndim > 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has %d dimensions, expected 1 or 2", name,
+                         dims);
+    TRY(gram_view_of(g, &batch, name, t, core, access, out));
+    if (core == 1)
+        gram_view_transpose(out);
+    return g->backend->check_pointer ? g->backend->check_pointer(g, name, out) : GRAM_OK;
+}
+
+static gram_status check_rows(gram_context *g, const char *name, const struct gram_view *v,
+                              int64_t rows, int64_t columns)
+{
+    if (v->rows == rows && (columns < 0 || v->cols == columns))
+        return GRAM_OK;
+    if (columns < 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has %lld rows, expected %lld as x", name,
+                         (long long)v->rows, (long long)rows);
+    return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is %lld by %lld, expected %lld by %lld", name,
+                     (long long)v->rows, (long long)v->cols, (long long)rows, (long long)columns);
+}
+
+static gram_status check_tensors(gram_context *g, struct krr_call *c, const gram_tensor *weights)
+{
+    struct gram_view *x = &c->views[0], *y = &c->views[1], *alpha = &c->views[2];
+
+    TRY(view(g, "x", c->x, GRAM_READ, x));
+    TRY(gram_check_real(g, "x", c->x));
+    if (c->x->ndim != 2)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "x has %d dimensions, expected 2",
+                         (int)c->x->ndim);
+    TRY(view(g, "y", c->y, GRAM_READ, y));
+    TRY(gram_check_dtype(g, "y", c->y, c->x->dtype));
+    TRY(check_rows(g, "y", y, x->rows, -1));
+    TRY(view(g, "alpha", c->alpha, GRAM_WRITE, alpha));
+    if (c->alpha->dtype != GRAM_F64)
+        TRY(gram_check_dtype(g, "alpha", c->alpha, c->x->dtype));
+    if (c->alpha->ndim != c->y->ndim)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "alpha has %d dimensions, expected %d as y",
+                         (int)c->alpha->ndim, (int)c->y->ndim);
+    TRY(check_rows(g, "alpha", alpha, y->rows, y->cols));
+    TRY(gram_check_apart(g, "alpha", c->alpha, "x", c->x));
+    TRY(gram_check_apart(g, "alpha", c->alpha, "y", c->y));
+    if (!weights)
+        return GRAM_OK;
+    TRY(view(g, "options.weights", weights, GRAM_READ, &c->views[3]));
+    TRY(gram_check_dtype(g, "options.weights", weights, c->x->dtype));
+    TRY(check_rows(g, "options.weights", &c->views[3], x->rows, 1));
+    return gram_check_apart(g, "alpha", c->alpha, "options.weights", weights);
+}
+
+static gram_status describe(gram_context *g, struct krr_call *c, const gram_krr_options *given,
+                            struct krr_problem *p)
+{
+    p->options = (gram_krr_options)GRAM_KRR_OPTIONS_INIT;
+    TRY(gram_options_copy(g, &p->options, sizeof p->options, given));
+    TRY(check_options(g, &p->options));
+    TRY(check_kernel(g, c->kernel, &p->kernel));
+    TRY(check_tensors(g, c, p->options.weights));
+    p->dtype = c->x->dtype;
+    p->n = c->views[0].rows;
+    p->width = c->views[0].cols;
+    p->columns = c->views[1].cols;
+    p->narrow_alpha = c->alpha->dtype == GRAM_F32;
+    if (!g->backend->krr)
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
+    return g->backend->krr->may_wait ? g->backend->krr->may_wait(g) : GRAM_OK;
+}
+
+/* ---- To f64 and back ------------------------------------------------------------------------- */
+
+static struct krr_move between(const struct gram_view *v, bool by_columns)
+{
+    return (struct krr_move){
+        .dtype = v->dtype,
+        .rows = v->rows,
+        .columns = v->cols,
+        .to_stride = {by_columns ? 1 : v->cols, by_columns ? v->rows : 1},
+        .from_stride = {           v->row_stride,            v->col_stride}
+    };
+}
+
+/* Elements without gaps, where the context computes. */
+static gram_status pack(gram_context *g, const struct gram_view *v, bool by_columns,
+                        struct krr_array *out)
+{
+    struct krr_move op = between(v, by_columns);
+
+    TRY(gram_krr_allocate(g, (size_t)(v->rows * v->cols) * gram_dtype_size(v->dtype), out));
+    if (v->rows * v->cols == 0)
+        return GRAM_OK;
+    op.to = out->data;
+    op.from = v->data;
+    return g->backend->krr->move(g, &op);
+}
+
+/* From where the context computes to f64 on the host. */
+static gram_status fetch_wide(gram_context *g, gram_dtype dtype, const struct krr_array *from,
+                              int64_t count, double *out)
+{
+    size_t bytes = (size_t)count * gram_dtype_size(dtype);
+    void *here = gram_alloc(g, bytes ? bytes : 1);
+    gram_status status;
+
+    if (!here)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    status = gram_krr_fetch(g, here, from->data, bytes);
+    for (int64_t i = 0; status == GRAM_OK && i < count; i++)
+        out[i] = krr_element(dtype, here, i);
+    gram_free(g, here, bytes ? bytes : 1);
+    return status;
+}
+
+static gram_status load(gram_context *g, const char *name, const struct gram_view *v, double *out)
+{
+    struct krr_array packed = {0};
+    gram_status status = pack(g, v, true, &packed);
+
+    if (status == GRAM_OK)
+        status = fetch_wide(g, v->dtype, &packed, v->rows * v->cols, out);
+    gram_krr_free(g, &packed);
+    for (int64_t i = 0; status == GRAM_OK && i < v->rows * v->cols; i++)
+        if (!isfinite(out[i]))
+            return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                             "%s[%lld, %lld] is %g, expected a finite number", name,
+                             (long long)(i % v->rows), (long long)(i / v->rows), out[i]);
+    return status;
+}
+
+static gram_status store(gram_context *g, const struct gram_view *v, const double *from)
+{
+    int64_t count = v->rows * v->cols;
+    size_t bytes = (size_t)count * gram_dtype_size(v->dtype);
+    struct krr_move op = between(v, true);
+    struct krr_array packed = {0};
+    void *here = count > 0 ? gram_alloc(g, bytes) : NULL;
+    gram_status status;
+
+    if (count == 0)
+        return GRAM_OK;
+    if (!here)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    for (int64_t i = 0; i < count; i++)
+        krr_set_element(v->dtype, here, i, from[i]);
+    status = gram_krr_send(g, here, bytes, &packed);
+    memcpy(op.from_stride, op.to_stride, sizeof op.from_stride);
+    op.to_stride[0] = v->row_stride, op.to_stride[1] = v->col_stride;
+    op.from = packed.data;
+    op.to = v->data;
+    if (status == GRAM_OK)
+        status = g->backend->krr->move(g, &op);
+    if (status == GRAM_OK && g->backend->synchronize)
+        status = g->backend->synchronize(g);
+    gram_krr_free(g, &packed);
+    gram_free(g, here, bytes);
+    return status;
+}
+
+/* ---- The problem ----------------------------------------------------------------------------- */
+
+/* An array of the device, in f64. */
+static gram_status widen(gram_context *g, const char *name, const int64_t rows_columns[2],
+                         gram_dtype dtype, const struct krr_array *from, struct krr_array *out)
+{
+    int64_t count = rows_columns[0] * rows_columns[1];
+    size_t bytes = (size_t)count * sizeof(double);
+    double *wide = gram_alloc(g, bytes ? bytes : 1);
+    gram_status status;
+
+    if (!wide)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    status = fetch_wide(g, dtype, from, count, wide);
+    for (int64_t i = 0; status == GRAM_OK && i < count; i++)
+        if (!isfinite(wide[i]))
+            status = gram_fail(
+                g, GRAM_INVALID_ARGUMENT, "%s[%lld, %lld] is %g, expected a finite number", name,
+                (long long)(i / rows_columns[1]), (long long)(i % rows_columns[1]), wide[i]);
+    if (status == GRAM_OK)
+        status = gram_krr_allocate(g, bytes, out);
+    if (status == GRAM_OK)
+        status = gram_krr_store(g, out->data, wide, bytes);
+    gram_free(g, wide, bytes ? bytes : 1);
+    return status;
+}
+
+/* The kernel of points in f64: lengths have the dtype of the points. */
+static gram_status widen_kernel(gram_context *g, struct krr_problem *p)
+{
+    const gram_tensor *lengths = p->kernel.lengths;
+    struct gram_view v;
+    struct krr_array packed = {0};
+    gram_status status;
+
+    p->wide_kernel = p->kernel;
+    if (!lengths || p->dtype == GRAM_F64)
+        return GRAM_OK;
+    TRY(view(g, "kernel.lengths", lengths, GRAM_READ, &v));
+    TRY(gram_check_dtype(g, "kernel.lengths", lengths, p->dtype));
+    TRY(check_rows(g, "kernel.lengths", &v, p->width, 1));
+    status = pack(g, &v, true, &packed);
+    if (status == GRAM_OK)
+        status = widen(g, "kernel.lengths", (int64_t[2]){p->width, 1}, p->dtype, &packed,
+                       &p->wide_lengths);
+    gram_krr_free(g, &packed);
+    p->lengths = gram_krr_matrix(g, p->wide_lengths.data, p->width, 1, GRAM_F64);
+    p->lengths.ndim = 1;
+    p->wide_kernel.lengths = &p->lengths;
+    return status;
+}
+
+/* k(x_i, x_i), by kernel matrices of one point each; one is enough where it is the same for all. */
+static gram_status load_diagonal(gram_context *g, struct krr_problem *p)
+{
+    bool same = p->kernel.inner == GRAM_DIFFERENCE && p->kernel.function != GRAM_EXPRESSION;
+    int64_t count = same ? gram_least(p->n, 1) : p->n;
+    gram_tensor x = gram_krr_matrix(g, p->wide_x.data, count, p->width, GRAM_F64), out;
+    struct krr_array there = {0};
+    gram_status status;
+
+    TRY(gram_krr_allocate(g, (size_t)count * sizeof(double), &there));
+    x.ndim = 3;
+    x.shape[1] = 1, x.shape[2] = p->width;
+    x.stride[1] = p->width, x.stride[2] = 1;
+    out = gram_krr_matrix(g, there.data, count, 1, GRAM_F64);
+    out.ndim = 3;
+    out.shape[2] = 1, out.stride[2] = 1;
+    status = gram_kernel(g, &x, NULL, &p->wide_kernel, &out);
+    if (status == GRAM_OK)
+        status = gram_krr_fetch(g, p->diagonal, there.data, (size_t)count * sizeof(double));
+    gram_krr_free(g, &there);
+    TRY(status);
+    g->call = "gram_krr_solve";
+    for (int64_t i = 0; i < p->n; i++) {
+        if (same)
+            p->diagonal[i] = p->diagonal[0];
+        if (!(p->diagonal[i] >= 0 && p->diagonal[i] < INFINITY))
+            return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                             "kernel is not positive definite: k(x, x) is %g for row %lld of x",
+                             p->diagonal[i], (long long)i);
+        p->most_diagonal = fmax(p->most_diagonal, p->diagonal[i]);
+    }
+    return GRAM_OK;
+}
+
+/* The ridge of every row, and what the bounds want of them. */
+static gram_status load_ridges(gram_context *g, const struct krr_call *c, struct krr_problem *p)
+{
+    double least = INFINITY, most = 0;
+
+    if (p->options.weights)
+        TRY(load(g, "options.weights", &c->views[3], p->ridge));
+    for (int64_t i = 0; i < p->n; i++) {
+        double weight = p->options.weights ? p->ridge[i] : 1;
+
+        if (!(weight > 0))
+            return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                             "options.weights[%lld] is %g, expected a number above 0", (long long)i,
+                             weight);
+        least = fmin(least, weight);
+        most = fmax(most, weight);
+        p->ridge[i] = p->options.ridge / weight;
+    }
+    p->room = p->options.ridge > 0 && p->n > 0 ? sqrt(most / least) : 1;
+    p->least_ridge = p->n > 0 ? p->options.ridge / most : p->options.ridge;
+    return GRAM_OK;
+}
+
+static gram_status allocate(gram_context *g, struct krr_problem *p)
+{
+    size_t n = (size_t)p->n, vector = n * (size_t)p->columns;
+    double *at;
+
+    p->bytes = (2 * n + 4 * vector + 3 * (size_t)p->columns + 1) * sizeof(double);
+    p->memory = gram_alloc(g, p->bytes);
+    if (!p->memory)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", p->bytes);
+    memset(p->memory, 0, p->bytes);
+    at = p->memory;
+    p->ridge = at, at += n;
+    p->diagonal = at, at += n;
+    p->y = at, at += vector;
+    p->alpha = at, at += vector;
+    p->residual = at, at += vector;
+    p->best = at, at += vector;
+    p->norm_y = at, at += p->columns;
+    p->norm_r = at, at += p->columns;
+    p->target = at;
+    return GRAM_OK;
+}
+
+static gram_status prepare(gram_context *g, const struct krr_call *c, struct krr_problem *p)
+{
+    TRY(allocate(g, p));
+    TRY(pack(g, &c->views[0], false, &p->x));
+    TRY(widen(g, "x", (int64_t[2]){p->n, p->width}, p->dtype, &p->x, &p->wide_x));
+    TRY(load(g, "y", &c->views[1], p->y));
+    TRY(load_ridges(g, c, p));
+    if (p->options.warm_start)
+        TRY(load(g, "alpha", &c->views[2], p->alpha));
+    for (int64_t j = 0; j < p->columns; j++) {
+        double sum = 0;
+
+        for (int64_t i = j * p->n; i < (j + 1) * p->n; i++)
+            sum += p->y[i] * p->y[i];
+        p->norm_y[j] = sqrt(sum);
+        if (sum == 0) /* alpha is 0, whatever it was */
+            memset(p->alpha + j * p->n, 0, (size_t)p->n * sizeof *p->alpha);
+    }
+    TRY(widen_kernel(g, p));
+    TRY(load_diagonal(g, p));
+    gram_krr_targets(p);
+    return GRAM_OK;
+}
+
+static void release(gram_context *g, struct krr_problem *p)
+{
+    gram_krr_free(g, &p->x);
+    gram_krr_free(g, &p->wide_x);
+    gram_krr_free(g, &p->wide_lengths);
+    gram_free(g, p->memory, p->bytes);
+}
+
+/* ---- By Cholesky ----------------------------------------------------------------------------- */
+
+static gram_status factorise(gram_context *g, struct krr_problem *p, const struct krr_array *matrix,
+                             const struct krr_array *right, int32_t *code)
+{
+    gram_tensor x = gram_krr_matrix(g, p->wide_x.data, p->n, p->width, GRAM_F64);
+    gram_tensor k = gram_krr_matrix(g, matrix->data, p->n, p->n, GRAM_F64);
+    gram_tensor a = gram_krr_matrix(g, right->data, p->n, p->columns, GRAM_F64);
+    gram_tensor info = {.dtype = GRAM_I32, .device = k.device};
+    gram_solve_options options = GRAM_SOLVE_OPTIONS_INIT;
+    struct krr_array there = {0};
+    gram_status status;
+
+    a.stride[0] = 1;
+    a.stride[1] = p->n;
+    options.factor = &k;
+    TRY(gram_krr_allocate(g, sizeof *code, &there));
+    info.data = there.data;
+    status = gram_kernel(g, &x, NULL, &p->wide_kernel, &k);
+    if (status == GRAM_OK)
+        status = gram_krr_add_diagonal(g, &k, p->ridge);
+    if (status == GRAM_OK)
+        status = gram_solve_cholesky(g, &k, &a, &options, &a, &info);
+    if (status == GRAM_OK)
+        status = gram_krr_fetch(g, code, there.data, sizeof *code);
+    gram_krr_free(g, &there);
+    return status;
+}
+
+static gram_status solve_dense(gram_context *g, struct krr_problem *p, int32_t *code)
+{
+    size_t bytes = (size_t)(p->n * p->columns) * sizeof(double);
+    struct krr_array matrix = {0}, right = {0};
+    gram_status status;
+
+    TRY(gram_krr_allocate(g, (size_t)(p->n * p->n) * sizeof(double), &matrix));
+    status = gram_krr_allocate(g, bytes, &right);
+    if (status == GRAM_OK)
+        status = gram_krr_store(g, right.data, p->y, bytes);
+    if (status == GRAM_OK)
+        status = factorise(g, p, &matrix, &right, code);
+    if (status == GRAM_OK && *code == 0)
+        status = gram_krr_fetch(g, p->alpha, right.data, bytes);
+    gram_krr_free(g, &right);
+    gram_krr_free(g, &matrix);
+    return status;
+}
+
+/* ---- The solve ------------------------------------------------------------------------------- */
+
+static gram_krr_end end_of(const struct krr_cg_report *last)
+{
+    switch (last->end) {
+    case KRR_CG_ITERATIONS:
+        return GRAM_KRR_PRODUCTS;
+    case KRR_CG_SECONDS:
+        return GRAM_KRR_TIME;
+    case KRR_CG_INDEFINITE:
+        return GRAM_KRR_INDEFINITE;
+    default:
+        return GRAM_KRR_ROUNDING;
+    }
+}
+
+/* The message of a solve that ended too early. */
+static gram_status verdict(gram_context *g, const struct krr_problem *p, const gram_krr_report *r,
+                           const struct krr_cg_report *last, int32_t minor)
+{
+    const char *why =
+        "rounding allows no less: expect less by options.tolerance, take a larger "
+        "ridge, or options.refine with an alpha of f64";
+
+    g->call = "gram_krr_solve";
+    if (r->reached)
+        return GRAM_OK;
+    if (minor != 0)
+        return gram_fail(g, GRAM_NUMERICAL,
+                         "the kernel matrix plus a ridge of %g is not positive definite in f64: "
+                         "the leading minor of order %d is not positive",
+                         p->options.ridge, (int)minor);
+    if (r->end == GRAM_KRR_INDEFINITE)
+        return gram_fail(g, GRAM_NUMERICAL,
+                         "the kernel matrix plus a ridge of %g is not positive definite: p^T A p "
+                         "is %.3g for a direction p; the relative residual is %.3g after %lld "
+                         "products",
+                         p->options.ridge, last->curvature, r->residual, (long long)r->products);
+    if (r->end == GRAM_KRR_ROUNDING && gram_krr_singular_ridge(p) > 0)
+        return gram_fail(
+            g, GRAM_NUMERICAL,
+            "the relative residual is %.3g after %lld products: the kernel matrix plus "
+            "a ridge of %g is singular to working precision, so take a ridge of at "
+            "least %.2g%s",
+            r->residual, (long long)r->products, p->options.ridge, gram_krr_singular_ridge(p),
+            p->dtype == GRAM_F32 && !p->options.refine ? ", or options.refine with an alpha of f64"
+                                                       : "");
+    if (r->end == GRAM_KRR_PRODUCTS)
+        why = "options.products are used up";
+    if (r->end == GRAM_KRR_TIME)
+        why = "options.time_limit is over";
+    return gram_fail(g, GRAM_NUMERICAL, "the relative residual is %.3g after %lld products: %s",
+                     r->residual, (long long)r->products, why);
+}
+
+static void no_answer(struct krr_problem *p, gram_krr_report *report)
+{
+    for (int64_t i = 0; i < p->n * p->columns; i++)
+        p->alpha[i] = NAN;
+    report->end = GRAM_KRR_INDEFINITE;
+    report->residual = report->residual_rms = NAN;
+    report->prediction_rms = report->prediction_sup = NAN;
+}
+
+/* Tries both methods as the options say; minor is not 0 where Cholesky's had to be the last. */
+static gram_status run(gram_context *g, struct krr_problem *p, gram_krr_report *report,
+                       struct krr_cg_report *last, int32_t *minor)
+{
+    gram_krr_method method = p->options.method;
+    bool dense =
+        method == GRAM_KRR_CHOLESKY || (method == GRAM_KRR_AUTO && p->n <= gram_krr_dense_rows(g));
+
+    report->method = dense ? GRAM_KRR_CHOLESKY : GRAM_KRR_CG;
+    if (p->n == 0 || p->columns == 0)
+        return GRAM_OK;
+    if (dense) {
+        TRY(solve_dense(g, p, minor));
+        if (*minor != 0 && method == GRAM_KRR_CHOLESKY)
+            return GRAM_OK;
+        dense = *minor == 0;
+        *minor = 0;
+    }
+    TRY(gram_krr_residual(g, p));
+    if (dense)
+        return GRAM_OK;
+    report->method = GRAM_KRR_CG;
+    return gram_krr_rounds(g, p, last, &report->rank);
+}
+
+static gram_status solve(gram_context *g, const struct krr_call *c, struct krr_problem *p,
+                         gram_krr_report *report)
+{
+    struct krr_cg_report last = {.end = KRR_CG_STALLED};
+    int32_t minor = 0;
+
+    TRY(prepare(g, c, p));
+    TRY(run(g, p, report, &last, &minor));
+    report->products = p->products;
+    report->reached = minor == 0 && gram_krr_excess(p) <= 1;
+    report->end = report->reached ? GRAM_KRR_REACHED : end_of(&last);
+    if (minor != 0)
+        no_answer(p, report);
+    else
+        gram_krr_bounds(p, report);
+    TRY(store(g, &c->views[2], p->alpha));
+    report->seconds = krr_seconds() - p->start;
+    return verdict(g, p, report, &last, minor);
+}
+
+/* NOLINTNEXTLINE(readability-non-const-parameter): alpha is written */
+gram_status gram_krr_solve(gram_context *g, const gram_tensor *x, const gram_kernel_options *kernel,
+                           const gram_tensor *y, const gram_krr_options *options,
+                           gram_tensor *alpha)
+{
+    struct krr_call c = {.x = x, .y = y, .alpha = alpha, .kernel = kernel};
+    struct krr_problem p = {.start = krr_seconds()};
+    gram_krr_report report = {0};
+    gram_status status;
+    size_t size;
+
+    TRY(gram_begin(g, __func__));
+    TRY(describe(g, &c, options, &p));
+    status = solve(g, &c, &p, &report);
+    release(g, &p);
+    if (p.options.report && (status == GRAM_OK || status == GRAM_NUMERICAL)) {
+        size = p.options.report->size;
+        memcpy(p.options.report, &report, size < sizeof report ? size : sizeof report);
+        p.options.report->size = size;
+    }
+    return gram_call_ended(g, status);
+}

@@ -1,0 +1,53 @@
+/*
+ * krr_solve.h - what the files of gram_krr_solve share: a problem, and its numbers in f64
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#ifndef GRAM_KRR_SOLVE_H
+#define GRAM_KRR_SOLVE_H
+#include "krr_passes.h"
+
+/* (K + diag(ridge)) alpha = y.  Vectors are n by columns, column-major, on the host. */
+struct krr_problem {
+    gram_krr_options options;                 /* with defaults filled in */
+    gram_kernel_options kernel, wide_kernel;  /* of x, and of wide_x */
+    gram_tensor lengths;                      /* of wide_kernel, where there are any */
+    struct krr_array x, wide_x, wide_lengths; /* row-major, where the context computes */
+    gram_dtype dtype;
+    int64_t n, width, columns;
+    bool narrow_alpha;        /* alpha is f32: it is rounded before a residual is computed */
+    double *ridge, *diagonal; /* n; of K */
+    double *y, *alpha, *residual, *best; /* best: the alpha of the least residual so far */
+    double *norm_y, *norm_r;             /* one per column; with the allowance for rounding */
+    double *target;                      /* norm_r that is good enough */
+    void *memory;
+    size_t bytes;
+    double least_ridge, most_ridge, most_diagonal, room; /* room: sqrt(most / least weight) */
+    int64_t products;
+    double start; /* seconds */
+};
+
+/* krr_certificate.c */
+
+/* residual and norm_r of alpha, by a product in f64. */
+gram_status gram_krr_residual(gram_context *g, struct krr_problem *p);
+/* The largest norm_r / target, at most 1 where every column is good enough. */
+double gram_krr_excess(const struct krr_problem *p);
+/* target of the options. */
+void gram_krr_targets(struct krr_problem *p);
+/* Where the least ridge is below what rounding makes of the diagonal: the ridge that is not; else
+ * 0.  The matrix may be singular to working precision then. */
+double gram_krr_singular_ridge(const struct krr_problem *p);
+/* What the report says of residual and norm_r: residuals and bounds. */
+void gram_krr_bounds(const struct krr_problem *p, gram_krr_report *report);
+
+/* krr_solve_cg.c: from alpha, with its residual, to the best alpha and its residual.  last is the
+ * report of the iteration that ended it. */
+gram_status gram_krr_rounds(gram_context *g, struct krr_problem *p, struct krr_cg_report *last,
+                            int64_t *rank);
+
+static inline double krr_seconds(void)
+{
+    return 1e-9 * (double)gram_nanoseconds();
+}
+#endif

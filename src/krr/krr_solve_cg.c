@@ -1,0 +1,267 @@
+/*
+ * krr_solve_cg.c - gram_krr_solve by conjugate gradients over products that are never stored
+ *
+ * A round solves A e = r for the residual r in f64 of the alpha so far, whose columns are scaled to
+ * length 1, in the dtype of x, and adds e to alpha.  A column that is good enough has 0 in r and
+ * leaves at once.  The preconditioner serves all rounds.
+ *
+ * Where a round brings nothing and the ridge is small, the matrix may be singular to working
+ * precision, and the targets not in its range.  Rounds then solve with sqrt(eps) max k(x, x) more
+ * on the diagonal, which bounds the part of alpha that the matrix does not see.
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "core/backend.h"
+#include "krr_solve.h"
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+    MOST_ROUNDS = 3,
+    REFINING_ROUNDS = 30,
+    SINGULAR_ITERATIONS = 200, /* of a round where the residual may grow without end */
+    CG_ROUNDS = 4              /* within one of them, from residuals in the dtype of x */
+};
+
+/* A round in f32 that refinement follows need not go further: its product has some six digits. */
+static const double refining_tolerance = 1e-4;
+
+struct rounds {
+    struct krr_problem *p;
+    struct krr_preconditioner preconditioner;
+    bool preconditioned;
+    struct krr_array vectors, product, ridge; /* b and x; of the dtype, on a GPU; on a GPU */
+    void *b, *x;
+    void *host; /* one vector array of the dtype */
+    size_t bytes;
+    double *diagonal; /* n: the ridge, and what is added to it */
+    bool shifted;
+};
+
+/* ---- What conjugate gradients are given ------------------------------------------------------ */
+
+static void add_ridge(const struct rounds *r, int64_t columns, const void *v, void *out)
+{
+    const struct krr_problem *p = r->p;
+
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t i = 0; i < p->n; i++) {
+            int64_t at = j * p->n + i;
+            krr_set_element(p->dtype, out, at,
+                            krr_element(p->dtype, out, at) +
+                                r->diagonal[i] * krr_element(p->dtype, v, at));
+        }
+}
+
+static gram_status multiply(gram_context *g, void *user, int64_t columns, const void *v, void *out)
+{
+    struct rounds *r = user;
+    struct krr_problem *p = r->p;
+    bool wide = g->backend->krr->wide_product;
+    gram_tensor x = gram_krr_matrix(g, p->x.data, p->n, p->width, p->dtype);
+    gram_tensor from = gram_krr_matrix(g, v, p->n, columns, p->dtype);
+    gram_tensor to = gram_krr_matrix(g, wide ? r->product.data : out, p->n, columns, p->dtype);
+
+    from.stride[0] = to.stride[0] = 1;
+    from.stride[1] = to.stride[1] = p->n;
+    p->products++;
+    TRY(gram_kernel_matmul(g, &x, NULL, &p->kernel, &from, NULL, &to));
+    if (wide)
+        return g->backend->krr->widen(g, p->dtype, p->n * columns, to.data, out);
+    add_ridge(r, columns, v, out);
+    return GRAM_OK;
+}
+
+static gram_status precondition(gram_context *g, void *user, int64_t columns, const void *v,
+                                void *out)
+{
+    struct krr_preconditioner p = *(const struct krr_preconditioner *)user;
+
+    p.columns = columns;
+    return g->backend->krr->apply(g, &p, v, out);
+}
+
+static gram_status prepare(gram_context *g, struct rounds *r)
+{
+    struct krr_problem *p = r->p;
+    size_t part = (size_t)(p->n * p->columns) * gram_dtype_size(p->dtype);
+    const struct krr_system system = {.x = gram_krr_matrix(g, p->x.data, p->n, p->width, p->dtype),
+                                      .kernel = &p->kernel,
+                                      .ridge = p->ridge,
+                                      .columns = p->columns,
+                                      .seed = p->options.seed,
+                                      .rank = p->options.rank,
+                                      .diagonal = p->diagonal};
+    double mean = 0;
+
+    r->bytes = part;
+    r->host = gram_alloc(g, part);
+    r->diagonal = gram_alloc(g, (size_t)p->n * sizeof *r->diagonal);
+    if (!r->host || !r->diagonal)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", part);
+    memcpy(r->diagonal, p->ridge, (size_t)p->n * sizeof *r->diagonal);
+    TRY(gram_krr_allocate(g, 2 * gram_round64(part), &r->vectors));
+    r->b = r->vectors.data;
+    r->x = (char *)r->vectors.data + gram_round64(part);
+    TRY(gram_krr_send(g, r->diagonal, (size_t)p->n * sizeof *p->ridge, &r->ridge));
+    if (g->backend->krr->wide_product)
+        TRY(gram_krr_allocate(g, part, &r->product));
+    if (p->options.rank < 0)
+        return GRAM_OK;
+    for (int64_t i = 0; i < p->n; i++)
+        mean += p->ridge[i] / (double)p->n;
+    TRY(gram_krr_precondition(g, &system, mean, &r->preconditioner));
+    r->preconditioned = r->preconditioner.rank > 0;
+    return GRAM_OK;
+}
+
+/* ---- A round --------------------------------------------------------------------------------- */
+
+static bool good_enough(const struct krr_problem *p, int64_t j)
+{
+    return p->norm_r[j] <= p->target[j];
+}
+
+/* b = r / |r| of the columns that are not good enough; returns the tolerance that they want. */
+static double load_residuals(struct rounds *r)
+{
+    const struct krr_problem *p = r->p;
+    double tolerance = 0.9;
+
+    for (int64_t j = 0; j < p->columns; j++) {
+        bool done = good_enough(p, j);
+
+        if (!done)
+            tolerance = fmin(tolerance, 0.9 * p->target[j] / p->norm_r[j]);
+        for (int64_t i = j * p->n; i < (j + 1) * p->n; i++)
+            krr_set_element(p->dtype, r->host, i, done ? 0 : p->residual[i] / p->norm_r[j]);
+    }
+    if (p->options.refine && p->dtype == GRAM_F32)
+        tolerance = fmax(tolerance, refining_tolerance);
+    return tolerance;
+}
+
+/* alpha += |r| e. */
+static void add_answer(struct rounds *r)
+{
+    struct krr_problem *p = r->p;
+
+    for (int64_t j = 0; j < p->columns; j++)
+        for (int64_t i = j * p->n; i < (j + 1) * p->n && !good_enough(p, j); i++)
+            p->alpha[i] += p->norm_r[j] * krr_element(p->dtype, r->host, i);
+}
+
+static gram_status one_round(gram_context *g, struct rounds *r, struct krr_cg_report *report)
+{
+    struct krr_problem *p = r->p;
+    const gram_krr_options *o = &p->options;
+    struct krr_cg cg = {.dtype = p->dtype,
+                        .n = p->n,
+                        .columns = p->columns,
+                        .multiply = multiply,
+                        .matrix = r,
+                        .precondition = r->preconditioned ? precondition : NULL,
+                        .preconditioner = &r->preconditioner,
+                        .ridge = r->ridge.data,
+                        .b = r->b,
+                        .x = r->x,
+                        .iterations = o->products - p->products - 1,
+                        .rounds = CG_ROUNDS,
+                        .check = KRR_CG_CHECK,
+                        .seconds = INFINITY};
+
+    cg.tolerance = load_residuals(r);
+    if (!r->shifted && gram_krr_singular_ridge(p) > 0)
+        cg.iterations = gram_least(cg.iterations, SINGULAR_ITERATIONS);
+    if (o->time_limit > 0)
+        cg.seconds = fmax(0, p->start + o->time_limit - krr_seconds());
+    TRY(gram_krr_store(g, r->b, r->host, r->bytes));
+    TRY(gram_krr_cg(g, &cg, report));
+    TRY(gram_krr_fetch(g, r->host, r->x, r->bytes));
+    add_answer(r);
+    return gram_krr_residual(g, p);
+}
+
+/* Keeps the better one of two answers; true if the new one is, and by how much. */
+static bool keep(struct krr_problem *p, double *excess)
+{
+    size_t bytes = (size_t)(p->n * p->columns) * sizeof *p->best;
+    double now = gram_krr_excess(p);
+    bool better = now < *excess;
+
+    if (better) {
+        memcpy(p->best, p->alpha, bytes);
+        *excess = now;
+    } else
+        memcpy(p->alpha, p->best, bytes);
+    return better;
+}
+
+static bool out_of_limits(const struct krr_problem *p)
+{
+    const gram_krr_options *o = &p->options;
+
+    return p->products + 1 >= o->products ||
+           (o->time_limit > 0 && krr_seconds() > p->start + o->time_limit);
+}
+
+/* True if more is on the diagonal now, and was not before. */
+static gram_status shift(gram_context *g, struct rounds *r, bool *done)
+{
+    const struct krr_problem *p = r->p;
+    double more = sqrt(p->dtype == GRAM_F32 ? FLT_EPSILON : DBL_EPSILON) * p->most_diagonal;
+
+    *done = !r->shifted && p->least_ridge < more;
+    if (!*done)
+        return GRAM_OK;
+    r->shifted = true;
+    for (int64_t i = 0; i < p->n; i++)
+        r->diagonal[i] += more;
+    return gram_krr_store(g, r->ridge.data, r->diagonal, (size_t)p->n * sizeof *r->diagonal);
+}
+
+static gram_status iterate(gram_context *g, struct rounds *r, struct krr_cg_report *last)
+{
+    struct krr_problem *p = r->p;
+    const int most = p->options.refine ? REFINING_ROUNDS : MOST_ROUNDS;
+    double excess = gram_krr_excess(p), before;
+    bool on = true;
+
+    memcpy(p->best, p->alpha, (size_t)(p->n * p->columns) * sizeof *p->best);
+    for (int round = 0; round < most && excess > 1 && on; round++) {
+        *last = (struct krr_cg_report){.end = KRR_CG_ITERATIONS};
+        if (out_of_limits(p)) {
+            if (p->products + 1 < p->options.products)
+                last->end = KRR_CG_SECONDS;
+            break;
+        }
+        before = excess;
+        TRY(one_round(g, r, last));
+        if (!keep(p, &excess))
+            TRY(gram_krr_residual(g, p));       /* of the best one */
+        if (last->end == KRR_CG_PRECONDITIONER) /* rounding made it indefinite */
+            r->preconditioned = false;
+        else if (excess > 0.5 * before)
+            TRY(shift(g, r, &on));
+    }
+    return GRAM_OK;
+}
+
+gram_status gram_krr_rounds(gram_context *g, struct krr_problem *p, struct krr_cg_report *last,
+                            int64_t *rank)
+{
+    struct rounds r = {.p = p};
+    gram_status status = prepare(g, &r);
+
+    *rank = r.preconditioner.rank;
+    if (status == GRAM_OK)
+        status = iterate(g, &r, last);
+    gram_krr_preconditioner_destroy(g, &r.preconditioner);
+    gram_krr_free(g, &r.vectors);
+    gram_krr_free(g, &r.product);
+    gram_krr_free(g, &r.ridge);
+    gram_free(g, r.host, r.bytes);
+    gram_free(g, r.diagonal, (size_t)p->n * sizeof *r.diagonal);
+    return status;
+}
