@@ -97,4 +97,4 @@ def test_allocations_of_the_extension():
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
-    assert done.stdout.count("\n") == 5 and "cdist 0 0\n" in done.stdout
+    assert done.stdout.count("\n") == 7 and "cdist 0 0\n" in done.stdout
