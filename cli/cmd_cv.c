@@ -239,6 +239,7 @@ static enum exit_status train(struct cv *v, const struct part *p, gram_machine *
     gram_status status;
 
     TRY(fit_options(&v->s->fit, &options, why));
+    TRY(fit_categorical(&v->s->fit, &v->table, &options, why));
     options.task = v->task;
     options.weights = p->weights;
     class_weights_give(&v->class_weights, &p->target, p->t.rows, &options);
@@ -246,6 +247,7 @@ static enum exit_status train(struct cv *v, const struct part *p, gram_machine *
     options.progress_user = v;
     interrupt_cancels(v->g);
     status = gram_machine_fit(v->g, &p->t, &p->target, &options, machine);
+    free((void *)options.categorical_column);
     if (interrupt_ends())
         status = GRAM_CANCELLED;
     return status == GRAM_OK ? CLI_OK : fail_gram(why, status, v->g);

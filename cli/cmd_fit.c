@@ -172,6 +172,22 @@ enum exit_status fit_class_weights(const struct fit_settings *s, const struct ta
     return class_weights_read(s->class_weight, table, target, out, why);
 }
 
+enum exit_status fit_categorical(const struct fit_settings *s, const struct table *table,
+                                 gram_machine_options *options, struct failure *why)
+{
+    const char **names = malloc(((size_t)table->width + 1) * sizeof *names);
+    int64_t count = 0;
+
+    if (!names)
+        return fail_memory(why, "the columns of the table");
+    for (int64_t c = 0; c < table->width; c++)
+        if (name_listed(s->categorical, table->columns[c].name))
+            names[count++] = table->columns[c].name;
+    options->categorical_columns = count;
+    options->categorical_column = names;
+    return CLI_OK;
+}
+
 static enum exit_status read_data(struct fit *f, struct failure *why)
 {
     const struct fit_settings *s = f->s;
@@ -200,6 +216,7 @@ static enum exit_status train(struct fit *f, gram_machine_options *options, stru
     struct table_view view;
     gram_status status;
 
+    TRY(fit_categorical(f->s, &f->table, options, why));
     TRY(table_view_make(&f->table, f->held_out, f->table.rows - f->held_out, except, &view, why));
     if (f->weights >= 0)
         options->weights = table_column(&f->table, f->weights, f->held_out).numbers;
@@ -283,12 +300,15 @@ static enum exit_status work(struct fit *f, struct failure *why)
     gram_machine_options options;
     int64_t start = clock_ns(), since = start;
     struct fit_seconds *seconds = &f->result.seconds;
+    enum exit_status status;
 
     TRY(fit_options(f->s, &options, why));
     TRY(read_data(f, why));
     seconds->read = lap(&since);
     TRY(open_context(&f->s->common, &f->g, why));
-    TRY(train(f, &options, why));
+    status = train(f, &options, why);
+    free((void *)options.categorical_column);
+    TRY(status);
     seconds->fit = lap(&since);
     TRY(score(f, why));
     seconds->score = lap(&since);

@@ -10,6 +10,7 @@
 #include "model.h"
 #include "npy.h"
 #include "number.h"
+#include "unseen.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ struct settings {
     struct common_settings common;
     struct input_settings input;
     struct output_settings output;
-    int proba;
+    int proba, strict;
     double interval, set; /* levels; NaN: not wanted */
     const char *keep;
 };
@@ -38,6 +39,9 @@ static const struct option_row rows[] = {
     COLUMN_NAMES("keep", 0, "COLUMNS", offsetof(struct settings, keep),
                  "copy these columns of DATA, separated by commas, before the prediction; all: "
                  "every column"),
+    FLAG("strict", 0, offsetof(struct settings, strict),
+         "end with an error, before predicting, if the table has what the training table did not "
+         "have"),
     OPTION_END,
 };
 
@@ -63,6 +67,7 @@ struct predictions {
     const struct table *table;
     int64_t *kept, kept_count; /* columns of the table */
     const struct settings *wanted;
+    struct remarks remarks;
 };
 
 /* The library calls, which Ctrl-C can stop. */
@@ -334,6 +339,7 @@ static void write_json(struct output *out, const struct predictions *p)
         }
         json_end(&j);
     }
+    remarks_json(&j, &p->remarks);
     json_end(&j);
 }
 
@@ -514,9 +520,14 @@ static enum exit_status run(const void *settings, int count, char **operands, st
         status = find_kept(&p, s->keep, operands[1], why);
     }
     if (status == CLI_OK)
+        status = unseen_look(&model, &table, &p.remarks, why);
+    if (status == CLI_OK)
+        status = remarks_print(&p.remarks, "predict", operands[1], s->strict, why);
+    if (status == CLI_OK)
         status = predict(&model, &p, why);
     if (status == CLI_OK)
         status = save(&p, &s->output, why);
+    remarks_free(&p.remarks);
     free(p.kept);
     free(p.place);
     free(p.order);
@@ -536,7 +547,8 @@ const struct command cmd_predict = {
     .details =
         "Writes one line per row of DATA, in the same order, in a column called prediction: the "
         "predicted number or class. The columns on which the model was trained are found by their "
-        "names, and other columns are ignored. Missing values and new categories are allowed.\n\n"
+        "names, and other columns are ignored. Missing values and new categories are allowed; what "
+        "the training table did not have is remarked on standard error; --strict refuses it.\n\n"
         "--keep copies columns of DATA, such as an id, so that predictions need not be joined to "
         "their rows again. Texts are copied as they are; numbers that the model uses are written "
         "in their shortest form, and missing values are empty.\n\n"

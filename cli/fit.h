@@ -44,6 +44,11 @@ gram_task fit_task(const struct fit_settings *s, const struct table *table, int6
 enum exit_status fit_class_weights(const struct fit_settings *s, const struct table *table,
                                    int64_t target, struct class_weights *out, struct failure *why);
 
+/* The columns of --categorical, which are categories even if they are dates.  Call
+ * free(options->categorical_column) in any case. */
+enum exit_status fit_categorical(const struct fit_settings *s, const struct table *table,
+                                 gram_machine_options *options, struct failure *why);
+
 /* Seconds of the stages of the command. */
 struct fit_seconds {
     double read, fit, score, save, total;

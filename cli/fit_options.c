@@ -46,7 +46,7 @@ static const struct option_row main_rows[] = {
 
 const struct option_row fit_column_options[] = {
     COLUMN_NAMES("categorical", 0, "COLUMNS", AT(categorical),
-                 "the columns of numbers that are categories, separated by commas"),
+                 "the columns of numbers or dates that are categories, separated by commas"),
     COLUMN_NAMES("ignore", 0, "COLUMNS", AT(ignore),
                  "the columns that are not used, separated by commas"),
     INTEGER("max-categories", 0, "N", AT(max_categories), "256", 2, 1e9,

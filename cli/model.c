@@ -154,7 +154,7 @@ static enum column_kind model_kind(const void *user, const char *name)
         return w->keep && (strcmp(w->keep, "all") == 0 || name_listed(w->keep, name))
                    ? COLUMN_TEXT
                    : COLUMN_IGNORED;
-    return found->categories || found->dates ? COLUMN_TEXT : COLUMN_NUMBER;
+    return found->labels > 0 ? COLUMN_TEXT : found->labels < 0 ? COLUMN_ANY : COLUMN_NUMBER;
 }
 
 enum exit_status model_read_table(const struct model *m, const char *path,

@@ -42,7 +42,7 @@ static const char *member(const struct model *m, const char *name, size_t *size)
 
 static const char *kind_of(const gram_machine_feature *column)
 {
-    return column->dates ? "date" : column->categories ? "text" : "number";
+    return column->dates ? "date" : column->labels > 0 ? "text" : "number";
 }
 
 static void write_json(struct output *out, const char *path, const struct model *m,

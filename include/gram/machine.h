@@ -103,6 +103,9 @@ typedef struct gram_machine_options {
     int64_t class_weights;
     const char *const *class_label;
     const double *class_weight;
+    /* Names of columns of labels that are categories even if all their labels are dates. */
+    int64_t categorical_columns;
+    const char *const *categorical_column;
 } gram_machine_options;
 
 /* clang-format off */
@@ -238,6 +241,8 @@ typedef struct gram_machine_feature {
     int categories;    /* the number of encoded categories; 0: a number, or dates */
     double importance; /* the share of the trace of the AGOP; the shares sum to 1 */
     int dates;         /* 1: the feature is a column of labels that are dates */
+    int labels;        /* 1: the column holds labels; 0: numbers; -1: either, because every value
+                          was missing in training */
 } gram_machine_feature;
 
 /* The features in the order of the training table, the name of the target, and the classes by
@@ -246,6 +251,25 @@ typedef struct gram_machine_feature {
 GRAM_PUBLIC int64_t gram_machine_feature_count(const gram_machine *machine);
 GRAM_API gram_status gram_machine_feature_at(gram_context *g, const gram_machine *machine,
                                              int64_t index, gram_machine_feature *feature);
+/* What a table has in one column that the training table did not have.  A prediction from such a
+ * row says less than the score of the machine promises. */
+typedef struct gram_machine_unseen {
+    size_t size;                    /* set by the caller */
+    int64_t unknown, first_unknown; /* labels that are no category (or no date) of training, and the
+                                       first row of them, -1: none; in a column that had more than
+                                       max_categories none is unknown */
+    int64_t missing, first_missing; /* missing values, where no value was missing in training */
+    int64_t far, first_far; /* numbers (or days) that are farther outside of the range of training
+                               than that range is wide; a machine of version 0.1 knows no range */
+    double least, most;     /* the range; NaN where it is not known */
+} gram_machine_unseen;
+
+/* Looks at the column of the feature with this index.  Columns that were constant in training have
+ * no influence, and nothing is reported of them.  A column that is missing in the table, or of the
+ * other kind, is an error, as in gram_machine_predict. */
+GRAM_API gram_status gram_machine_unseen_at(gram_context *g, const gram_machine *machine,
+                                            const gram_table *table, int64_t index,
+                                            gram_machine_unseen *unseen);
 GRAM_PUBLIC const char *gram_machine_target(const gram_machine *machine);
 GRAM_PUBLIC gram_task gram_machine_task(const gram_machine *machine);
 GRAM_PUBLIC int64_t gram_machine_class_count(const gram_machine *machine);

@@ -5,6 +5,7 @@
  */
 #include "machine.h"
 #include "core/view.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -266,9 +267,42 @@ gram_status gram_machine_feature_at(gram_context *g, const gram_machine *machine
     result.categories = (int)column->categories;
     result.importance = machine->importance[index];
     result.dates = column->dates != 0;
+    result.labels = column->category || column->dates ? 1 : -(int)gram_encoded_is_empty(column);
     size = feature->size;
     result.size = size;
     memcpy(feature, &result, size);
+    return GRAM_OK;
+}
+
+gram_status gram_machine_unseen_at(gram_context *g, const gram_machine *machine,
+                                   const gram_table *table, int64_t index,
+                                   gram_machine_unseen *unseen)
+{
+    gram_machine_unseen result = {.size = sizeof result, .least = NAN, .most = NAN};
+    const struct gram_encoded_column *column;
+    struct gram_unseen_values found;
+    size_t size;
+
+    TRY(gram_begin_without_blas(g, __func__));
+    if (!machine)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "machine is NULL");
+    if (index < 0 || index >= machine->encoder->columns)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "index is %lld, expected 0 to %lld",
+                         (long long)index, (long long)machine->encoder->columns - 1);
+    if (!unseen || unseen->size < sizeof unseen->size || unseen->size > sizeof result)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "unseen.size is %zu, expected at most %zu",
+                         unseen ? unseen->size : 0, sizeof result);
+    TRY(gram_table_check(g, table));
+    TRY(gram_encoder_unseen(g, machine->encoder, table, index, &found));
+    column = &machine->encoder->column[index];
+    result.unknown = found.unknown, result.first_unknown = found.first_unknown;
+    result.missing = found.missing, result.first_missing = found.first_missing;
+    result.far = found.far, result.first_far = found.first_far;
+    if (column->least <= column->most && isfinite(column->most - column->least))
+        result.least = column->least, result.most = column->most;
+    size = unseen->size;
+    result.size = size;
+    memcpy(unseen, &result, size);
     return GRAM_OK;
 }
 

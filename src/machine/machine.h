@@ -396,6 +396,10 @@ struct machine_scales {
     const struct machine_target *of;
 };
 
+/* How the options say that columns are encoded. */
+struct gram_encoding gram_machine_encoding(const struct machine_job *job,
+                                           enum gram_scaling scaling);
+
 /* Encodes rows of the job's table, with the targets under all scales side by side. */
 gram_status gram_machine_encode(gram_context *g, const struct machine_job *job,
                                 const struct gram_encoder *encoder, const int64_t *rows,

@@ -79,6 +79,16 @@ gram_status gram_machine_encode(gram_context *g, const struct machine_job *job,
     return status;
 }
 
+struct gram_encoding gram_machine_encoding(const struct machine_job *job, enum gram_scaling scaling)
+{
+    return (struct gram_encoding){
+        .scaling = scaling,
+        .max_categories = job->o.max_categories,
+        .categorical = job->o.categorical_columns,
+        .categorical_name = job->o.categorical_column,
+    };
+}
+
 /* Some rows of encoded data, gathered. */
 static gram_status part_of(gram_context *g, const struct machine_job *job,
                            const struct machine_data *all, const int64_t *rows, int64_t count,
@@ -423,14 +433,14 @@ static int choices(const gram_machine_options *o)
 static gram_status build(gram_context *g, struct machine_job *job,
                          const struct machine_recipe *recipe, gram_machine *machine)
 {
+    const struct gram_encoding how = gram_machine_encoding(job, recipe->scaling);
     struct machine_recipe last = *recipe;
     struct machine_encoded all = {0};
     double sum = 0;
     gram_status status;
 
     machine->dtype = job->o.dtype;
-    TRY(gram_encoder_fit(g, job->table, job->target->name, job->row, job->rows,
-                         &(struct gram_encoding){recipe->scaling, job->o.max_categories},
+    TRY(gram_encoder_fit(g, job->table, job->target->name, job->row, job->rows, &how,
                          &machine->encoder));
     if (job->kind.classes == 0)
         TRY(gram_machine_target_scale(g, job->target, recipe->transform, job->row, job->rows,
@@ -502,6 +512,21 @@ static gram_status check_range(gram_context *g, const char *name, double value, 
                      value, least, most);
 }
 
+static gram_status check_categorical(gram_context *g, const gram_machine_options *o)
+{
+    if (o->categorical_columns < 0 || (o->categorical_columns > 0 && !o->categorical_column))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.categorical_columns is %lld with categorical_column %s, expected "
+                         "that many names",
+                         (long long)o->categorical_columns,
+                         o->categorical_column ? "given" : "NULL");
+    for (int64_t i = 0; i < o->categorical_columns; i++)
+        if (!o->categorical_column[i])
+            return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.categorical_column[%lld] is NULL",
+                             (long long)i);
+    return GRAM_OK;
+}
+
 static gram_status check_options(gram_context *g, const gram_machine_options *o)
 {
     TRY(check_range(g, "search", o->search, -1, 1));
@@ -524,6 +549,7 @@ static gram_status check_options(gram_context *g, const gram_machine_options *o)
     TRY(check_range(g, "metric_rows", (double)o->metric_rows, 10, 1e12));
     TRY(check_range(g, "memory_limit", (double)o->memory_limit, 1e6, 1e18));
     TRY(gram_machine_class_weights_check(g, o));
+    TRY(check_categorical(g, o));
     if (o->dtype && o->dtype != GRAM_F32 && o->dtype != GRAM_F64)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.dtype is %s, expected f32 or f64",
                          gram_dtype_name(o->dtype));

@@ -91,7 +91,7 @@ static gram_status level_room(gram_context *g, struct level *level)
 /* The first rows of the job, which are in random order, in so many parts. */
 static gram_status level_fill(gram_context *g, struct machine_job *job, struct level *level)
 {
-    const struct gram_encoding how = {GRAM_STANDARDISE, job->o.max_categories};
+    const struct gram_encoding how = gram_machine_encoding(job, GRAM_STANDARDISE);
     gram_transform transform[TRANSFORMS] = {0};
     struct gram_encoder *encoder = NULL;
     gram_status status =

@@ -281,6 +281,8 @@ static void fit_scale(struct gram_encoded_column *c, const double *sorted, int64
 
     if (count == 0)
         return; /* shift, scale and fill stay 0 */
+    c->least = sorted[0];
+    c->most = sorted[count - 1];
     c->fill = c->shift = quantile(sorted, count, 0.5);
     if (sorted[0] == sorted[count - 1])
         return; /* not by the deviation, which rounding makes positive */
@@ -374,6 +376,14 @@ static gram_status fit_dates(gram_context *g, const gram_column *from, const int
     return GRAM_OK;
 }
 
+static bool is_categorical(const struct gram_encoding *how, const char *name)
+{
+    for (int64_t i = 0; i < how->categorical; i++)
+        if (strcmp(how->categorical_name[i], name) == 0)
+            return true;
+    return false;
+}
+
 static gram_status fit_column(gram_context *g, const gram_column *from, const int64_t *rows,
                               int64_t count, const struct gram_encoding *how,
                               struct gram_encoded_column *c)
@@ -381,8 +391,10 @@ static gram_status fit_column(gram_context *g, const gram_column *from, const in
     c->name = strdup(from->name);
     if (!c->name)
         return no_memory(g, from->name);
+    c->least = INFINITY, c->most = -INFINITY;
     if (from->labels) {
-        TRY(fit_dates(g, from, rows, count, how->scaling, c));
+        if (!is_categorical(how, from->name))
+            TRY(fit_dates(g, from, rows, count, how->scaling, c));
         return c->dates ? GRAM_OK : fit_categories(g, from, rows, count, how->max_categories, c);
     }
     return fit_numbers(g, from, rows, count, how->scaling, c);
@@ -521,7 +533,7 @@ static void apply_rows(void *arg, int64_t index, int thread)
                 continue;
             }
             if (!c->category) {
-                double value = a->from[j]->numbers[row];
+                double value = a->from[j]->numbers ? a->from[j]->numbers[row] : NAN;
                 set_feature(a, at, number_feature(e, c, value));
                 if (c->missing)
                     set_feature(a, at + 1, isnan(value) ? 1 : 0);
@@ -540,13 +552,13 @@ static gram_status find_columns(gram_context *g, const struct gram_encoder *e,
 {
     for (int64_t i = 0; i < e->columns; i++) {
         const struct gram_encoded_column *c = &e->column[i];
-        const bool labels = c->category || c->dates;
+        const bool labels = c->category || c->dates, either = gram_encoded_is_empty(c) && !labels;
         from[i] = find_column(table, sorted, c->name);
         if (!from[i])
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
                              "table has no column \"%s\", which the machine was trained with",
                              c->name);
-        if (table->rows > 0 && (labels ? !from[i]->labels : !from[i]->numbers))
+        if (table->rows > 0 && !either && (labels ? !from[i]->labels : !from[i]->numbers))
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
                              "column \"%s\" holds %s, expected %s as in training", c->name,
                              labels ? "numbers" : "labels", labels ? "labels" : "numbers");
@@ -573,4 +585,75 @@ gram_status gram_encoder_apply(gram_context *g, const struct gram_encoder *encod
     free(sorted);
     free(from);
     return status;
+}
+
+/* ---- What training rows did not have --------------------------------------------------------- */
+
+bool gram_encoded_is_empty(const struct gram_encoded_column *c)
+{
+    return c->category ? c->categories == 0 : c->least > c->most;
+}
+
+static void note(int64_t row, int64_t *count, int64_t *first)
+{
+    if ((*count)++ == 0)
+        *first = row;
+}
+
+/* Whether a value is farther from the range than the range is wide. */
+static bool is_far(const struct gram_encoded_column *c, double value)
+{
+    const double width = c->most - c->least;
+
+    return c->scale > 0 && (value < c->least - width || value > c->most + width);
+}
+
+static void look_at_label(const struct gram_encoded_column *c, const char *label, int64_t row,
+                          struct gram_unseen_values *out)
+{
+    double days;
+
+    if (!label && !c->missing)
+        note(row, &out->missing, &out->first_missing);
+    if (!label)
+        return;
+    if (!c->dates) {
+        if (!c->other &&
+            !bsearch(&label, c->category, (size_t)c->categories, sizeof *c->category, by_name))
+            note(row, &out->unknown, &out->first_unknown);
+        return;
+    }
+    if (!gram_date_parse(label, (enum gram_date_order)(c->dates >> GRAM_DATES_ORDER_SHIFT), &days))
+        note(row, &out->unknown, &out->first_unknown);
+    else if (is_far(c, days))
+        note(row, &out->far, &out->first_far);
+}
+
+gram_status gram_encoder_unseen(gram_context *g, const struct gram_encoder *encoder,
+                                const gram_table *table, int64_t column,
+                                struct gram_unseen_values *out)
+{
+    struct gram_encoded_column *c = &encoder->column[column];
+    const struct gram_encoder alone = {.columns = 1, .column = c};
+    const gram_column **sorted = sort_columns(table), *from = NULL;
+    gram_status status;
+
+    *out = (struct gram_unseen_values){.first_unknown = -1, .first_missing = -1, .first_far = -1};
+    if (!sorted)
+        return no_memory(g, c->name);
+    status = find_columns(g, &alone, table, sorted, &from);
+    free(sorted);
+    /* A column that was constant has no influence, and does not know whether values were missing.
+     */
+    if (status != GRAM_OK || (c->category ? c->width == 0 : c->scale == 0))
+        return status;
+    for (int64_t row = 0; row < table->rows; row++) {
+        if (from->labels)
+            look_at_label(c, from->labels[row], row, out);
+        else if (isnan(from->numbers[row]) && !c->missing)
+            note(row, &out->missing, &out->first_missing);
+        else if (is_far(c, from->numbers[row]))
+            note(row, &out->far, &out->first_far);
+    }
+    return GRAM_OK;
 }

@@ -42,6 +42,8 @@ struct gram_encoded_column {
     bool missing;              /* indicator feature (number), or the category "missing", last */
     double shift, scale, fill; /* number: feature = squash((value or fill - shift) * scale), within
                                   1e15 of 0; scale 0: constant in training */
+    double least, most; /* numbers and days in training; least > most: there was none; infinite:
+                           an old file does not say */
 };
 
 /* The number of features that a column takes, from everything else that is known of it. */
@@ -62,6 +64,8 @@ enum gram_scaling {
 struct gram_encoding {
     enum gram_scaling scaling;
     int64_t max_categories; /* features of a column without the one of missing values; at least 2 */
+    int64_t categorical; /* names of columns of labels that are categories even if they are dates */
+    const char *const *categorical_name;
 };
 
 /* Refuses NULLs, negative sizes, repeated or empty names, columns that are neither numbers nor
@@ -80,6 +84,20 @@ gram_status gram_encoder_fit(gram_context *g, const gram_table *table, const cha
 gram_status gram_encoder_apply(gram_context *g, const struct gram_encoder *encoder,
                                const gram_table *table, const int64_t *rows, int64_t count,
                                gram_dtype dtype, void *features);
+
+/* Whether no row had a value in training, so that the column may hold numbers or labels. */
+bool gram_encoded_is_empty(const struct gram_encoded_column *c);
+
+/* What rows of a table have in one column of the encoder that training rows did not have: counts,
+ * and the first row of each (-1: none). */
+struct gram_unseen_values {
+    int64_t unknown, first_unknown; /* labels that are no category, or no date */
+    int64_t missing, first_missing;
+    int64_t far, first_far; /* farther outside of the range than the range is wide */
+};
+gram_status gram_encoder_unseen(gram_context *g, const struct gram_encoder *encoder,
+                                const gram_table *table, int64_t column,
+                                struct gram_unseen_values *out);
 
 void gram_encoder_destroy(struct gram_encoder *encoder);
 

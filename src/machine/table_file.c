@@ -10,6 +10,7 @@
  *   encoder.scale       F64 [3 columns]    shift, scale, fill
  *   encoder.category    U8                 the categories of all columns, one after the other
  *   encoder.dates       I32 [columns]      GRAM_DATES_* and the order; absent if all are 0
+ *   encoder.range       F64 [2 columns]    least, most; absent in files of version 0.1
  * Where a column's features begin follows from these.  Nothing that is read is taken on trust.
  *
  * SPDX-License-Identifier: MIT
@@ -32,7 +33,7 @@ struct columns {
     char **names, **category;
     int64_t *categories;
     int32_t *missing, *other, *dates;
-    double (*scale)[3];
+    double (*scale)[3], (*range)[2];
 };
 
 static bool allocate_columns(struct columns *a, size_t columns, size_t categories)
@@ -44,8 +45,9 @@ static bool allocate_columns(struct columns *a, size_t columns, size_t categorie
     a->other = malloc((columns + 1) * sizeof *a->other);
     a->dates = malloc((columns + 1) * sizeof *a->dates);
     a->scale = malloc((columns + 1) * sizeof *a->scale);
+    a->range = malloc((columns + 1) * sizeof *a->range);
     return a->names && a->category && a->categories && a->missing && a->other && a->dates &&
-           a->scale;
+           a->scale && a->range;
 }
 
 static int64_t fill_columns(const struct gram_encoder *e, struct columns *a)
@@ -60,6 +62,7 @@ static int64_t fill_columns(const struct gram_encoder *e, struct columns *a)
         a->other[i] = c->other;
         a->dates[i] = c->dates;
         a->scale[i][0] = c->shift, a->scale[i][1] = c->scale, a->scale[i][2] = c->fill;
+        a->range[i][0] = c->least, a->range[i][1] = c->most;
         for (int64_t j = 0; c->category && j < c->categories; j++)
             a->category[total++] = c->category[j];
     }
@@ -90,6 +93,7 @@ void gram_model_put_encoder(struct gram_model_writer *w, const struct gram_encod
         gram_model_put_copy(w, "encoder.missing", GRAM_I32, n, a.missing);
         gram_model_put_copy(w, "encoder.other", GRAM_I32, n, a.other);
         gram_model_put_copy(w, "encoder.scale", GRAM_F64, 3 * n, a.scale);
+        gram_model_put_copy(w, "encoder.range", GRAM_F64, 2 * n, a.range);
         gram_model_put_strings(w, "encoder.category", total, a.category);
         if (gram_encoder_has_dates(encoder))
             gram_model_put_copy(w, "encoder.dates", GRAM_I32, n, a.dates);
@@ -102,6 +106,7 @@ void gram_model_put_encoder(struct gram_model_writer *w, const struct gram_encod
     free(a.other);
     free(a.dates);
     free(a.scale);
+    free(a.range);
 }
 
 /* ---- An encoder from a model file ------------------------------------------------------------ */
@@ -111,6 +116,7 @@ struct stored {
     char **names, **category; /* free() each */
     const void *squash, *categories, *missing, *other, *scale;
     const void *dates; /* NULL: there are none */
+    const void *range; /* NULL: not known */
     int64_t columns, total;
 };
 
@@ -127,6 +133,9 @@ static gram_status find_stored(gram_context *g, const struct gram_model_file *fi
     TRY(gram_model_need_vector(g, file, "encoder.other", GRAM_I32, s->columns, &s->other, NULL));
     if (gram_model_find(file, "encoder.dates"))
         TRY(gram_model_need_vector(g, file, "encoder.dates", GRAM_I32, s->columns, &s->dates,
+                                   NULL));
+    if (gram_model_find(file, "encoder.range"))
+        TRY(gram_model_need_vector(g, file, "encoder.range", GRAM_F64, 2 * s->columns, &s->range,
                                    NULL));
     return gram_model_need_vector(g, file, "encoder.scale", GRAM_F64, 3 * s->columns, &s->scale,
                                   NULL);
@@ -153,6 +162,8 @@ static const char *flaw(const struct gram_encoded_column *c, int64_t categories,
         return "has only missing values";
     if (!isfinite(c->shift) || !isfinite(c->scale) || !isfinite(c->fill) || c->scale < 0)
         return "has a scale that is negative or not finite";
+    if (isnan(c->least) || isnan(c->most))
+        return "has a range that is not a number";
     return NULL;
 }
 
@@ -205,6 +216,8 @@ static gram_status take_column(gram_context *g, const struct gram_model_file *fi
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the name of column %lld",
                          (long long)i);
     c->shift = scale[0], c->scale = scale[1], c->fill = scale[2];
+    c->least = s->range ? ((const double *)s->range)[2 * i] : -INFINITY;
+    c->most = s->range ? ((const double *)s->range)[2 * i + 1] : INFINITY;
     c->dates = s->dates ? ((const int32_t *)s->dates)[i] : 0;
     what = flaw(c, categories, s->total - *taken, (int32_t[]){missing, other});
     if (what)

@@ -114,10 +114,13 @@ static void predict(gram_context *g, const gram_machine *machine)
         gram_machine_feature feature = {.size = sizeof feature};
         require(gram_machine_feature_at(g, machine, i, &feature) == GRAM_OK);
         column[i].name = feature.name;
-        column[i].numbers = feature.categories || feature.dates ? NULL : zeros;
-        column[i].labels = feature.dates ? dates : feature.categories ? missing : NULL;
+        column[i].numbers = feature.labels > 0 ? NULL : zeros;
+        column[i].labels = feature.dates ? dates : feature.labels > 0 ? missing : NULL;
     }
-    /* A label column without categories cannot be told from a number here: then it is refused. */
+    for (int64_t i = 0; i < features; i++) {
+        gram_machine_unseen unseen = {.size = sizeof unseen};
+        require(gram_machine_unseen_at(g, machine, &table, i, &unseen) == GRAM_OK);
+    }
     if (gram_machine_predict(g, machine, &table, &t) != GRAM_OK)
         require(*gram_message(g) != 0);
     else

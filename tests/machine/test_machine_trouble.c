@@ -129,6 +129,42 @@ static void check_refusals(struct harness *h)
     sample_destroy(&s);
 }
 
+/* What a table has that training rows had not: each count once, and what is refused. */
+static void check_unseen(struct harness *h)
+{
+    struct sample s = sample_make(h, 100);
+    gram_machine *m = sample_fit(h, &s, &s.number, NULL);
+    const double far[3] = {1e6, 0, NAN};
+    const char *const new_ones[3] = {"no such colour", NULL, s.color[0]};
+    gram_column column[3] = {s.column[0], s.column[1], s.column[2]};
+    const gram_table t = {3, 3, column}, fewer = {3, 2, column};
+    gram_machine_unseen u = {.size = sizeof u}, small = {.size = 3};
+
+    for (int c = 0; c < 3; c++)
+        if (column[c].numbers)
+            column[c].numbers = far;
+        else
+            column[c].labels = new_ones;
+    for (int c = 0; c < 3; c++) {
+        CHECK(h, gram_machine_unseen_at(h->g, m, &t, c, &u) == GRAM_OK, "%s", gram_message(h->g));
+        if (column[c].numbers)
+            CHECK(h,
+                  u.far == 1 && u.first_far == 0 && u.missing == 1 && u.first_missing == 2 &&
+                      u.unknown == 0 && u.least < u.most,
+                  "numbers: %lld far, %lld missing", (long long)u.far, (long long)u.missing);
+        else
+            CHECK(h, u.unknown == 1 && u.first_unknown == 0 && u.far == 0 && isnan(u.least),
+                  "labels: %lld unknown", (long long)u.unknown);
+    }
+    CHECK(h, gram_machine_unseen_at(h->g, m, &fewer, 2, &u) == GRAM_INVALID_ARGUMENT, "no column");
+    CHECK(h, gram_machine_unseen_at(h->g, m, &t, 3, &u) == GRAM_INVALID_ARGUMENT, "index 3");
+    CHECK(h, gram_machine_unseen_at(h->g, m, &t, 0, &small) == GRAM_INVALID_ARGUMENT, "size 3");
+    CHECK(h, gram_machine_unseen_at(h->g, m, &t, 0, NULL) == GRAM_INVALID_ARGUMENT, "NULL");
+    CHECK(h, gram_machine_unseen_at(h->g, NULL, &t, 0, &u) == GRAM_INVALID_ARGUMENT, "no machine");
+    gram_machine_destroy(m);
+    sample_destroy(&s);
+}
+
 static void check_wrong_tables(struct harness *h)
 {
     struct sample s = sample_make(h, 100);
@@ -233,6 +269,7 @@ int main(void)
     check_file(&h, 200, false);
     check_refusals(&h);
     check_class_weights(&h);
+    check_unseen(&h);
     check_wrong_tables(&h);
     check_allocations(&h);
     check_cancel(&h);

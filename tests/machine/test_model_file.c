@@ -127,7 +127,7 @@ static void check_encoder(struct harness *h)
         {"days", NULL, days}
     };
     const gram_table t = {3, 5, columns};
-    const struct gram_encoding how = {GRAM_ROBUST, 2};
+    const struct gram_encoding how = {.scaling = GRAM_ROBUST, .max_categories = 2};
     struct gram_model_writer *w = gram_model_writer_create();
     struct gram_model_file *f = NULL;
     struct gram_encoder *e = NULL, *again = NULL;

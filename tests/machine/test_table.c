@@ -13,7 +13,7 @@
 static struct gram_encoder *fit(struct harness *h, const gram_table *t, const char *target,
                                 const int64_t *rows, int64_t count, enum gram_scaling scaling)
 {
-    const struct gram_encoding how = {scaling, 3};
+    const struct gram_encoding how = {.scaling = scaling, .max_categories = 3};
     struct gram_encoder *e = NULL;
     gram_status status = gram_table_check(h->g, t);
 
@@ -280,7 +280,7 @@ static void check_many_categories(struct harness *h)
 /* What gram_table_check, fit and apply refuse. */
 static void check_refusals(struct harness *h)
 {
-    const struct gram_encoding how = {GRAM_ROBUST, 2};
+    const struct gram_encoding how = {.scaling = GRAM_ROBUST, .max_categories = 2};
     const double x[] = {1, 2, INFINITY};
     const char *const c[] = {"a", "b", "c"};
     const gram_column good[] = {
