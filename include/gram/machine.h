@@ -235,6 +235,39 @@ GRAM_API gram_status gram_machine_evaluate(gram_context *g, const gram_machine *
                                            const gram_table *table, const gram_column *target,
                                            gram_machine_score *score);
 
+typedef struct gram_permutation_options {
+    size_t size;
+    int64_t repeats; /* orders of the rows for each column; 0: 5 */
+    uint64_t seed;
+    /* Called after each column, with the fraction that is done; or NULL. */
+    void (*progress)(void *progress_user, double fraction, const char *stage);
+    void *progress_user;
+} gram_permutation_options;
+
+/* clang-format off */
+#define GRAM_PERMUTATION_OPTIONS_INIT GRAM_SIZED_(gram_permutation_options)
+/* clang-format on */
+
+/*
+ * Permutation importance: how much the error of the predictions grows when one column is shuffled,
+ *   out[j, r] = error(rows with column j in the r-th random order) - error(rows as they are),
+ * where the error is the root mean squared error of a regression and the log loss of a
+ * classification, as gram_machine_evaluate has them.  All features of a column move together:
+ * categories, dates, missing values.  Rows without a target stay where they are and do not count.
+ * Rows that the machine has not learned from tell what it would lose without the column; with its
+ * training rows the result also has what it learned by heart.  Of two columns that say the same
+ * either one can stand in for the other, so that both seem to matter less.
+ *
+ * out is a matrix of f64 on the CPU, features by repeats.  A column without influence has zeros.
+ * The same seed, number of threads and data give the same numbers.  It takes
+ * features * repeats + 1 predictions of the table.  On an error out is undefined.
+ *
+ * After Breiman, Machine Learning 45 (2001), and Fisher, Rudin and Dominici, JMLR 20 (2019).
+ */
+GRAM_API gram_status gram_machine_permutation_importance(
+    gram_context *g, const gram_machine *machine, const gram_table *table,
+    const gram_column *target, const gram_permutation_options *options, gram_tensor *out);
+
 typedef struct gram_machine_feature {
     size_t size; /* set by the caller */
     const char *name;

@@ -61,6 +61,7 @@ struct question {
     gram_tensor *out;
     double level;
     gram_machine_score *score;
+    const gram_permutation_options *permutation;
 };
 
 static gram_status ask_predict(const struct question *q)
@@ -86,6 +87,12 @@ static gram_status ask_set(const struct question *q)
 static gram_status ask_score(const struct question *q)
 {
     return gram_machine_evaluate(q->g, q->machine, q->table, q->target, q->score);
+}
+
+static gram_status ask_permutation(const struct question *q)
+{
+    return gram_machine_permutation_importance(q->g, q->machine, q->table, q->target,
+                                               q->permutation, q->out);
 }
 
 static gram_status ask(void *argument)
@@ -207,6 +214,48 @@ static PyObject *machine_evaluate(PyObject *object, PyObject *args)
                          "log_loss", score.log_loss);
 }
 
+/* (table, target, device, out (features by repeats), seed) */
+static PyObject *machine_permutation(PyObject *object, PyObject *args)
+{
+    const struct machine_object *self = (const struct machine_object *)object;
+    gram_permutation_options options = GRAM_PERMUTATION_OPTIONS_INIT;
+    struct question q = {.ask = ask_permutation, .machine = self->machine, .permutation = &options};
+    PyObject *list, *pair, *device, *to;
+    struct py_idle context = {0};
+    struct py_column column = {0};
+    struct py_table t = {0};
+    struct py_call call;
+    unsigned long long seed;
+    gram_column target;
+    int failed;
+
+    if (!PyArg_ParseTuple(args, "OOOOK:permutation_importance", &list, &pair, &device, &to,
+                          &seed) ||
+        py_open(&call, self->state, "gram.Machine.permutation_importance"))
+        return NULL;
+    q.out = py_inout(&call, "out", to);
+    failed = !q.out || py_read_table(list, &t) || py_read_column(pair, &column, &target);
+    if (!failed && column.rows != t.table.rows) {
+        PyErr_Format(PyExc_ValueError,
+                     "gram.Machine.permutation_importance: target has %lld rows, but the table has "
+                     "%lld",
+                     (long long)column.rows, (long long)t.table.rows);
+        failed = -1;
+    }
+    options.seed = seed;
+    if (!failed)
+        options.repeats = q.out->shape[1];
+    q.table = &t.table;
+    q.target = &target;
+    failed = failed || open_on(self->state, device, &context) || answer(self->state, &context, &q);
+    py_release_column(&column);
+    py_release_table(&t);
+    py_close(&call);
+    if (failed)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyObject *machine_save(PyObject *object, PyObject *path)
 {
     const struct machine_object *self = (const struct machine_object *)object;
@@ -270,6 +319,7 @@ static PyMethodDef methods[] = {
     {"predict_interval", machine_predict_interval, METH_VARARGS, NULL},
     {     "predict_set",      machine_predict_set, METH_VARARGS, NULL},
     {        "evaluate",         machine_evaluate, METH_VARARGS, NULL},
+    {     "permutation",      machine_permutation, METH_VARARGS, NULL},
     {            "save",             machine_save,       METH_O, NULL},
     {        "features",         machine_features,  METH_NOARGS, NULL},
     {           "facts",            machine_facts,  METH_NOARGS, NULL},

@@ -72,4 +72,13 @@ class Machine:
     def predict_set(
         self, table: Table, level: float = 0.9, *, device: Any = "cpu"
     ) -> NDArray[np.int32]: ...
+    def permutation_importance(
+        self,
+        table: Table,
+        target: Column | str,
+        *,
+        repeats: int = 5,
+        seed: int = 0,
+        device: Any = "cpu",
+    ) -> dict[str, NDArray[np.float64]]: ...
     def score(self, table: Table, target: Column | str, *, device: Any = "cpu") -> _Score: ...

@@ -86,10 +86,9 @@ gram_status gram_machine_table_outputs(gram_context *g, const gram_machine *mach
     return status;
 }
 
-/* Checks that a tensor is of dtype and the given shape (cols 0: a vector) on the CPU, whatever g's
- * device. */
-static gram_status check_out(gram_context *g, const char *name, const gram_tensor *out,
-                             gram_dtype dtype, int64_t rows, int64_t cols, struct gram_view *view)
+gram_status gram_machine_check_out(gram_context *g, const char *name, const gram_tensor *out,
+                                   gram_dtype dtype, int64_t rows, int64_t cols,
+                                   struct gram_view *view)
 {
     const struct gram_batch batch = {.count = 1};
     const gram_device device = g->options.device;
@@ -122,7 +121,7 @@ gram_status gram_machine_predict(gram_context *g, const gram_machine *machine,
     if (!machine)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "machine is NULL");
     TRY(gram_table_check(g, table));
-    TRY(check_out(g, "out", out, GRAM_F64, table->rows, 0, &view));
+    TRY(gram_machine_check_out(g, "out", out, GRAM_F64, table->rows, 0, &view));
     status = gram_machine_table_outputs(g, machine, table, &f);
     for (int64_t i = 0; status == GRAM_OK && i < table->rows; i++)
         ((double *)view.data)[i * view.col_stride] =
@@ -154,7 +153,8 @@ gram_status gram_machine_predict_proba(gram_context *g, const gram_machine *mach
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "the machine is a regression, expected a classification");
     TRY(gram_table_check(g, table));
-    TRY(check_out(g, "out", out, GRAM_F64, table->rows, machine->target.classes, &view));
+    TRY(gram_machine_check_out(g, "out", out, GRAM_F64, table->rows, machine->target.classes,
+                               &view));
     status = gram_machine_table_outputs(g, machine, table, &f);
     if (status == GRAM_OK)
         put_probabilities(machine, f, table->rows, &view);
@@ -178,9 +178,9 @@ gram_status gram_machine_predict_interval(gram_context *g, const gram_machine *m
                          "the machine is a classification, expected a regression");
     TRY(gram_machine_target_threshold(g, &machine->target, level, &threshold));
     TRY(gram_table_check(g, table));
-    TRY(check_out(g, "out", out, GRAM_F64, table->rows, 2, &view));
+    TRY(gram_machine_check_out(g, "out", out, GRAM_F64, table->rows, 2, &view));
     if (prediction)
-        TRY(check_out(g, "prediction", prediction, GRAM_F64, table->rows, 0, &value));
+        TRY(gram_machine_check_out(g, "prediction", prediction, GRAM_F64, table->rows, 0, &value));
     status = gram_machine_table_outputs(g, machine, table, &f);
     for (int64_t i = 0; status == GRAM_OK && i < table->rows; i++) {
         gram_machine_target_interval(&machine->target, f + i, threshold,
@@ -210,9 +210,10 @@ gram_status gram_machine_predict_set(gram_context *g, const gram_machine *machin
                          "the machine is a regression, expected a classification");
     TRY(gram_machine_target_threshold(g, &machine->target, level, &threshold));
     TRY(gram_table_check(g, table));
-    TRY(check_out(g, "out", out, GRAM_I32, table->rows, classes, &view));
+    TRY(gram_machine_check_out(g, "out", out, GRAM_I32, table->rows, classes, &view));
     if (proba)
-        TRY(check_out(g, "proba", proba, GRAM_F64, table->rows, classes, &probabilities));
+        TRY(gram_machine_check_out(g, "proba", proba, GRAM_F64, table->rows, classes,
+                                   &probabilities));
     status = gram_machine_table_outputs(g, machine, table, &f);
     if (status == GRAM_OK)
         status = gram_machine_target_sets(g, &machine->target, f, table->rows, threshold, &view);

@@ -14,6 +14,7 @@
  *   machine_loo.c     leave-one-out outputs of a leaf
  *   machine_metric.c  from the average gradient outer product to the next metric
  *   machine_target.c  targets and scores
+ *   machine_permutation.c  permutation importance
  *   machine_weights.c weights of the classes of a classification
  *   machine_conformal.c  intervals and sets of a level
  *   machine_file.c    model files
@@ -303,6 +304,16 @@ struct machine_places {
 gram_status gram_machine_tree_places(gram_context *g, const struct machine_tree *tree,
                                      gram_dtype dtype, const void *x, int64_t rows,
                                      struct machine_places *out);
+
+/* Refuses what is no column, or not of the target's kind. */
+gram_status gram_machine_target_check(gram_context *g, const struct machine_target *target,
+                                      const gram_column *column);
+
+/* Checks that a tensor is of dtype and the given shape (cols 0: a vector) on the CPU, whatever g's
+ * device. */
+gram_status gram_machine_check_out(gram_context *g, const char *name, const gram_tensor *out,
+                                   gram_dtype dtype, int64_t rows, int64_t cols,
+                                   struct gram_view *view);
 
 /* The same for the rows of a table, which is checked; from malloc, NULL on an error. */
 gram_status gram_machine_table_outputs(gram_context *g, const gram_machine *machine,

@@ -640,8 +640,8 @@ gram_status gram_machine_score_outputs(gram_context *g, const struct machine_tar
     return GRAM_OK;
 }
 
-static gram_status check_target(gram_context *g, const struct machine_target *target,
-                                const gram_column *column)
+gram_status gram_machine_target_check(gram_context *g, const struct machine_target *target,
+                                      const gram_column *column)
 {
     bool numbers = target->classes == 0 || target->class_value;
 
@@ -670,7 +670,7 @@ gram_status gram_machine_evaluate(gram_context *g, const gram_machine *machine,
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "score.size is %zu, expected at most %zu",
                          score ? score->size : 0, sizeof *score);
     size = score->size;
-    TRY(check_target(g, &machine->target, target));
+    TRY(gram_machine_target_check(g, &machine->target, target));
     status = gram_machine_table_outputs(g, machine, table, &f);
     if (status == GRAM_OK)
         status =

@@ -165,6 +165,54 @@ static void check_unseen(struct harness *h)
     sample_destroy(&s);
 }
 
+static void check_permutation(struct harness *h)
+{
+    struct sample s = sample_make(h, 100);
+    gram_machine *m = sample_fit(h, &s, &s.number, NULL);
+    gram_permutation_options o = GRAM_PERMUTATION_OPTIONS_INIT;
+    gram_column none = s.number;
+    double missing[100], out[3 * 2], again[3 * 2];
+    gram_tensor t = gram_matrix(out, 3, 2, GRAM_F64);
+
+    for (int i = 0; i < 100; i++)
+        missing[i] = NAN;
+    none.numbers = missing;
+    o.repeats = 2;
+    CHECK(h,
+          gram_machine_permutation_importance(h->g, m, table_of(&s), &s.number, &o, &t) == GRAM_OK,
+          "%s", gram_message(h->g));
+    memcpy(again, out, sizeof out);
+    CHECK(h, out[0] > 0, "shuffling what the target is made of costs %g", out[0]);
+    CHECK(h,
+          gram_machine_permutation_importance(h->g, m, table_of(&s), &s.number, &o, &t) == GRAM_OK,
+          "%s", gram_message(h->g));
+    CHECK(h, memcmp(again, out, sizeof out) == 0, "the same seed gave other numbers");
+    CHECK(h,
+          gram_machine_permutation_importance(h->g, m, table_of(&s), &none, &o, &t) ==
+              GRAM_INVALID_ARGUMENT,
+          "no target");
+    CHECK(h,
+          gram_machine_permutation_importance(h->g, m, table_of(&s), &s.label, &o, &t) ==
+              GRAM_INVALID_ARGUMENT,
+          "labels");
+    o.repeats = 3;
+    CHECK(h,
+          gram_machine_permutation_importance(h->g, m, table_of(&s), &s.number, &o, &t) ==
+              GRAM_INVALID_ARGUMENT,
+          "out has two columns");
+    o.repeats = -1;
+    CHECK(h,
+          gram_machine_permutation_importance(h->g, m, table_of(&s), &s.number, &o, &t) ==
+              GRAM_INVALID_ARGUMENT,
+          "repeats -1");
+    CHECK(h,
+          gram_machine_permutation_importance(h->g, NULL, table_of(&s), &s.number, NULL, &t) ==
+              GRAM_INVALID_ARGUMENT,
+          "no machine");
+    gram_machine_destroy(m);
+    sample_destroy(&s);
+}
+
 static void check_wrong_tables(struct harness *h)
 {
     struct sample s = sample_make(h, 100);
@@ -270,6 +318,7 @@ int main(void)
     check_refusals(&h);
     check_class_weights(&h);
     check_unseen(&h);
+    check_permutation(&h);
     check_wrong_tables(&h);
     check_allocations(&h);
     check_cancel(&h);
