@@ -20,6 +20,7 @@ enum data {
     DATA_OFFSET,   /* 1e3 plus [-1, 1) */
     DATA_SPECIAL,  /* signed; a row with NaN, one of zeros, one of a number, one of another row */
     DATA_MISSING,  /* signed; a third of the numbers is NaN */
+    DATA_BYTES,    /* any bytes; a row of zeros, one of ones, equal rows */
     DATA_ANGLES,   /* latitudes and longitudes; poles, antipodes and near points among them */
 };
 
@@ -40,6 +41,7 @@ struct metric_row {
     gram_function kernel; /* GRAM_IDENTITY: gram_cdist; else of bandwidth 0.7 */
     enum way way;         /* other ones than BY_MATRIX are of kernels */
     enum layout x_layout, out_layout;
+    int64_t bits; /* of a row of bytes; those of the CPU alone */
     const char *why;
 };
 
@@ -76,7 +78,27 @@ struct metric_row {
     {.kind = (metric), .m = 7, .n = 0, .k = 3, .dtype = GRAM_F32, .data = (suited), \
      .why = "no rows of y"}
 
+#define EACH_COUNT(...) {.kind = GRAM_DISTANCE_HAMMING, .dtype = GRAM_U8, .data = DATA_BYTES, \
+                         __VA_ARGS__}, \
+                        {.kind = GRAM_DISTANCE_JACCARD, .dtype = GRAM_U8, .data = DATA_BYTES, \
+                         __VA_ARGS__}
+
 static const struct metric_row rows[] = {
+    EACH_COUNT(.m = 1, .n = 1, .k = 1, .bits = 1, .why = "one bit"),
+    EACH_COUNT(.m = 9, .n = 10, .k = 1, .bits = 7, .why = "a byte with a bit that does not count"),
+    EACH_COUNT(.m = 13, .n = 37, .k = 1, .bits = 8, .why = "a byte"),
+    EACH_COUNT(.m = 13, .n = 37, .k = 2, .bits = 9, .x_layout = COLUMN_MAJOR, .why = "two bytes"),
+    EACH_COUNT(.m = 40, .n = 50, .k = 4, .bits = 31, .x_layout = REVERSED, .why = "31 bits"),
+    EACH_COUNT(.m = 40, .n = 50, .k = 4, .bits = 32, .out_layout = COLUMN_MAJOR, .why = "a word"),
+    EACH_COUNT(.m = 131, .k = 5, .bits = 33, .same = true, .why = "33 bits, x = y"),
+    EACH_COUNT(.m = 65, .n = 66, .k = 13, .bits = 100, .x_batch = 3, .y_batch = 3,
+               .out_layout = PADDED, .why = "a batch"),
+    EACH_COUNT(.m = 30, .k = 64, .bits = 512, .same = true, .condensed = true, .why = "condensed"),
+    EACH_COUNT(.m = 25, .n = 30, .k = 124, .bits = 992, .why = "as many words as bytes can count"),
+    EACH_COUNT(.m = 25, .n = 30, .k = 128, .bits = 1021, .why = "one more"),
+    EACH_COUNT(.m = 20, .n = 17, .k = 4001, .bits = 32001, .x_layout = PADDED, .why = "long rows"),
+    EACH_COUNT(.m = 700, .n = 900, .k = 3, .bits = 20, .why = "several blocks"),
+    EACH_COUNT(.m = 4, .n = 0, .k = 3, .bits = 20, .why = "no rows of y"),
     EACH_WAY(GRAM_DISTANCE_MINKOWSKI, DATA_SIGNED),
     EACH_WAY(GRAM_DISTANCE_SEUCLIDEAN, DATA_SIGNED),
     EACH_WAY(GRAM_DISTANCE_COSINE, DATA_SIGNED),
@@ -166,6 +188,8 @@ static double draw(struct harness *h, enum data data, int64_t k)
     switch (data) {
     case DATA_POSITIVE:
         return u;
+    case DATA_BYTES:
+        return floor(256 * u);
     case DATA_ZEROS:
         return u < 0.6 ? 0 : u < 0.8 ? 1 : 2;
     case DATA_NEAR:
@@ -220,6 +244,11 @@ static void fill(struct harness *h, struct test_tensor *t, const struct metric_r
         special_rows(t, m, row->k);
     if (row->data == DATA_ANGLES)
         special_angles(t);
+    for (int64_t c = 0; row->data == DATA_BYTES && c < row->k && m >= 9; c++) {
+        test_put(&t->t, 2 * row->k + c, 0);
+        test_put(&t->t, 3 * row->k + c, 255);
+        test_put(&t->t, 5 * row->k + c, test_at(&t->t, 4 * row->k + c));
+    }
     test_tensor_freeze(t);
 }
 
@@ -269,6 +298,7 @@ static void setup(struct harness *h, const struct metric_row *row, struct proble
     *q = (struct problem){.row = row, .metric = GRAM_DISTANCE_INIT};
     q->metric.kind = row->kind;
     q->metric.p = gram_number(row->p > 0 ? row->p : 2);
+    q->metric.bits = row->bits;
     create(h, &q->x, row->dtype, row->x_layout, (int64_t[]){row->x_batch, row->m, row->k}, 2);
     create(h, &q->y, row->dtype, ROW_MAJOR, (int64_t[]){row->y_batch, n, row->k}, 2);
     fill(h, &q->x, row, row->m);
@@ -533,6 +563,8 @@ static void check(struct harness *h, int index)
 {
     struct problem q;
 
+    if (rows[index].bits && h->device.type != GRAM_CPU)
+        return;
     setup(h, &rows[index], &q);
     for (int64_t item = run(h, &q) ? 0 : q.batch.count; item < q.batch.count; item++)
         check_item(h, &q, item);

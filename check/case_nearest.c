@@ -24,6 +24,7 @@ enum data {
     SPECIAL,  /* one row of each with NaN, one with infinity */
     POSITIVE, /* in [0.1, 1) */
     MISSING,  /* normal; a third of the numbers is NaN */
+    BYTES,    /* any bytes */
     HOLES     /* positive; a row with NaN, one of zeros */
 };
 
@@ -40,6 +41,7 @@ struct row {
     bool per_item;      /* p is a tensor */
     double radius;      /* 0: none; below 0: a radius of 0 */
     bool no_indices, no_distances, counts;
+    int64_t bits; /* of a row of bytes; those of the CPU alone */
     const char *why;
 };
 
@@ -186,6 +188,14 @@ static const struct row rows[] = {
     WEIGHTED(GRAM_DISTANCE_HELLINGER, POSITIVE),
     WEIGHTED(GRAM_DISTANCE_CHI2, POSITIVE),
     WEIGHTED(GRAM_DISTANCE_NAN_EUCLIDEAN, MISSING),
+    {.kind = GRAM_DISTANCE_HAMMING, .m = 50, .n = 1100, .k = 6, .count = 10, .p = 2,
+     .dtype = GRAM_U8, .bits = 45, .data = BYTES, .counts = true, .why = "packed bits, ties"},
+    {.kind = GRAM_DISTANCE_JACCARD, .m = 50, .n = 1100, .k = 6, .count = 10, .p = 2,
+     .dtype = GRAM_U8, .bits = 45, .data = BYTES, .radius = 0.6, .counts = true,
+     .why = "packed bits, a radius"},
+    {.kind = GRAM_DISTANCE_JACCARD, .m = 90, .k = 17, .count = 12, .p = 2, .dtype = GRAM_U8,
+     .bits = 129, .data = BYTES, .same = true, .exclude = true, .x_layout = COLUMN_MAJOR,
+     .why = "packed bits, y is x, without itself"},
 };
 /* clang-format on */
 
@@ -235,6 +245,10 @@ static void fill(struct harness *h, struct test_tensor *t, enum data data)
 {
     const int64_t cols = t->t.shape[t->t.ndim - 1], count = test_count(&t->t);
 
+    for (int64_t i = 0; data == BYTES && i < count; i++)
+        test_put(&t->t, i, floor(256 * test_uniform(h)));
+    if (data == BYTES)
+        return;
     if (data == INTEGERS)
         test_fill_integers(h, t, 3);
     else
@@ -318,7 +332,7 @@ static void setup(struct harness *h, const struct row *row, struct problem *q)
         q->p = gram_values(&q->t[P].t);
     }
     q->metric = (gram_distance)GRAM_DISTANCE_INIT;
-    q->metric.kind = row->kind, q->metric.p = q->p;
+    q->metric.kind = row->kind, q->metric.p = q->p, q->metric.bits = row->bits;
     if (row->weights)
         create_weights(h, q);
     create_outputs(h, q);
@@ -511,6 +525,8 @@ static void check(struct harness *h, int row)
     struct problem q;
     struct answer a;
 
+    if (rows[row].bits && h->device.type != GRAM_CPU)
+        return;
     setup(h, &rows[row], &q);
     a = (struct answer){.n = q.n,
                         .want = calloc((size_t)q.n + 1, sizeof(double)),

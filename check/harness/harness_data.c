@@ -242,6 +242,8 @@ static double load(const char *at, gram_dtype dtype)
         return *(const int32_t *)at;
     case GRAM_I64:
         return (double)*(const int64_t *)at;
+    case GRAM_U8:
+        return *(const uint8_t *)at;
     }
     return NAN;
 }
@@ -267,6 +269,9 @@ static void store(char *at, gram_dtype dtype, double value)
         break;
     case GRAM_I64:
         *(int64_t *)at = isnan(value) ? INT64_MIN : (int64_t)value;
+        break;
+    case GRAM_U8:
+        *(uint8_t *)at = (uint8_t)value;
         break;
     }
 }

@@ -62,6 +62,8 @@ static double value_at(const gram_tensor *t, int64_t offset)
         return ((const int32_t *)t->data)[offset];
     case GRAM_I64:
         return (double)((const int64_t *)t->data)[offset];
+    case GRAM_U8:
+        return ((const uint8_t *)t->data)[offset];
     }
     return NAN;
 }

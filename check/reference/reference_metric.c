@@ -11,10 +11,16 @@ struct rows {
     const gram_tensor *x, *y, *weights;
     const struct reference_batch *batch;
     int64_t item, i, j, columns;
+    bool packed; /* columns are bits, the first one the highest of the first byte */
 };
 
 static double at(const struct rows *r, bool of_y, int64_t k)
 {
+    if (r->packed)
+        return (int)reference_element(of_y ? r->y : r->x, r->batch, r->item, 2,
+                                      (int64_t[]){of_y ? r->j : r->i, k / 8}) >>
+                   (7 - k % 8) &
+               1;
     return reference_element(of_y ? r->y : r->x, r->batch, r->item, 2,
                              (int64_t[]){of_y ? r->j : r->i, k});
 }
@@ -199,8 +205,15 @@ static double of_sums(const struct rows *r, gram_distance_kind kind, bool no_roo
 double reference_metric(const gram_tensor *x, const gram_tensor *y, const gram_distance *metric,
                         int no_root, const struct reference_batch *batch, const int64_t item_ij[3])
 {
-    const struct rows r = {x,          y ? y : x,  metric->weights, batch,
-                           item_ij[0], item_ij[1], item_ij[2],      x->shape[x->ndim - 1]};
+    const struct rows r = {x,
+                           y ? y : x,
+                           metric->weights,
+                           batch,
+                           item_ij[0],
+                           item_ij[1],
+                           item_ij[2],
+                           metric->bits ? metric->bits : x->shape[x->ndim - 1],
+                           metric->bits != 0};
 
     switch (metric->kind) {
     case GRAM_DISTANCE_MINKOWSKI:

@@ -65,6 +65,7 @@ typedef enum gram_dtype {
     GRAM_BF16 = 4, /* bfloat16 */
     GRAM_I32 = 5,
     GRAM_I64 = 6,
+    GRAM_U8 = 7, /* bytes: only of bits that are packed, see gram_distance.bits */
 } gram_dtype;
 
 typedef enum gram_device_type {
@@ -106,6 +107,8 @@ static inline size_t gram_dtype_size(gram_dtype dtype)
     case GRAM_F16:
     case GRAM_BF16:
         return 2;
+    case GRAM_U8:
+        return 1;
     }
     return 0;
 }

@@ -50,10 +50,13 @@ typedef struct gram_distance {
     gram_scalar p;              /* of GRAM_DISTANCE_MINKOWSKI: positive, or INFINITY */
     const gram_tensor *weights; /* k numbers >= 0 in f32 or f64, which broadcast over the batch;
                                    NULL: all are 1 */
+    /* Of GRAM_DISTANCE_HAMMING and _JACCARD in gram_cdist and gram_nearest: rows of x and y are so
+     * many bits, packed into bytes; 0: they are numbers.  See gram_cdist. */
+    int64_t bits;
 } gram_distance;
 
 /* clang-format off */
-#define GRAM_DISTANCE_INIT {sizeof(gram_distance), GRAM_DISTANCE_MINKOWSKI, {2, NULL}, NULL}
+#define GRAM_DISTANCE_INIT {sizeof(gram_distance), GRAM_DISTANCE_MINKOWSKI, {2, NULL}, NULL, 0}
 /* clang-format on */
 
 typedef struct gram_cdist_options {
@@ -113,6 +116,14 @@ typedef struct gram_cdist_options {
  * f64).  GRAM_DISTANCE_KULLBACK_LEIBLER is not symmetric in x and y, and computes all elements.
  * Weights that are NaN or negative give undefined distances.  The library holds whole rows of x
  * and y at a time, so that scratch grows with k.  out must not overlap the weights.
+ *
+ * options.metric->bits: rows of x and y are so many bits, at most 2^31 - 1, for
+ * GRAM_DISTANCE_HAMMING and GRAM_DISTANCE_JACCARD without weights.  x and y have the dtype GRAM_U8
+ * and ceil(bits / 8) columns.  Bit k of a row is bit 7 - k mod 8 of byte k / 8, as numpy.packbits
+ * packs it (each other order of the bits gives the same distances, if it fills the bytes before the
+ * last one); what the last byte has behind the bits does not count.  out is f32.  The counts are
+ * exact; for fewer than 2^23 bits, so are their f32 numbers, and the quotient has an error of at
+ * most 4 eps.  GRAM_UNSUPPORTED: on CUDA.
  *
  * Error with a metric, where a term is what the sum of the formula adds, and E = (k + 16) eps:
  *   Canberra, chi2                                     E times the result

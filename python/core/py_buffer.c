@@ -19,6 +19,7 @@ static const struct {
     {4, GRAM_I32, 'l'},
     {8, GRAM_I64, 'l'},
     {8, GRAM_I64, 'q'},
+    {1,  GRAM_U8, 'B'},
 };
 
 static int refuse_dtype(const struct py_call *call, const struct py_array *array,
@@ -61,7 +62,8 @@ static int find_dtype(const struct py_call *call, struct py_array *array)
     else if (*code == '@' || *code == '=')
         code++;
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
-        if (code[0] != formats[i].code || code[1] || (size_t)view->itemsize != formats[i].size)
+        if (code[0] != formats[i].code || code[1] || (size_t)view->itemsize != formats[i].size ||
+            (formats[i].dtype == GRAM_U8 && !array->of_bytes))
             continue;
         if (foreign) {
             PyErr_Format(PyExc_ValueError,

@@ -16,6 +16,7 @@ int py_open(struct py_call *call, struct py_state *state, const char *function)
     call->of_torch = false;
     call->threads = state->threads;
     call->query = false;
+    call->of_bits = false;
     call->array = call->own;
     call->most = PY_MOST_ARRAYS;
     call->count = 0;

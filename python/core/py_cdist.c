@@ -15,11 +15,12 @@ enum {
     METRIC,
     WEIGHTS,
     CONDENSED,
+    BITS,
     COUNT
 };
 
-static const unsigned char words[] = {PY_x,   PY_y,      PY_p,       PY_root,
-                                      PY_out, PY_metric, PY_weights, PY_condensed};
+static const unsigned char words[] = {PY_x,      PY_y,       PY_p,         PY_root, PY_out,
+                                      PY_metric, PY_weights, PY_condensed, PY_bits};
 static const struct py_signature signature = {"gram.cdist", words, COUNT, METRIC, 1};
 
 /* By gram_distance_kind; the names of `gram cdist --metric`. */
@@ -43,13 +44,30 @@ void py_pair_shape(struct py_shape *shape, const gram_tensor *x, const gram_tens
 
 int py_pair(struct py_call *call, PyObject *const *v, struct py_pair *pair, struct py_shape *shape)
 {
-    pair->x = py_input(call, "x", v[0]);
-    pair->y = pair->x && py_given(v[1]) ? py_input(call, "y", v[1]) : NULL;
+    pair->x = call->of_bits ? py_bytes_input(call, "x", v[0]) : py_input(call, "x", v[0]);
+    pair->y = !pair->x || !py_given(v[1]) ? NULL
+              : call->of_bits             ? py_bytes_input(call, "y", v[1])
+                                          : py_input(call, "y", v[1]);
     if (!pair->x || (py_given(v[1]) && !pair->y) || py_promote(call))
         return -1;
     shape->dtype = py_pair_dtype(pair->x);
     py_batch(shape, pair->x, 2);
     py_batch(shape, pair->y ? pair->y : pair->x, 2);
+    return 0;
+}
+
+int py_bits(struct py_call *call, PyObject *value, gram_distance *metric)
+{
+    if (!py_given(value))
+        return 0;
+    call->of_bits = true;
+    if (py_int64(call->function, "bits", value, &metric->bits))
+        return -1;
+    if (metric->bits < 1) {
+        PyErr_Format(PyExc_ValueError, "%s: bits is %lld, expected at least 1", call->function,
+                     (long long)metric->bits);
+        return -1;
+    }
     return 0;
 }
 
@@ -67,7 +85,7 @@ int py_metric(struct py_call *call, PyObject *name, PyObject *weights, bool has_
     }
     metric->kind = (gram_distance_kind)kind;
     metric->weights = py_given(weights) ? py_input(call, "weights", weights) : NULL;
-    *given = py_given(name) || metric->weights;
+    *given = py_given(name) || metric->weights || metric->bits;
     return py_given(weights) && !metric->weights ? -1 : 0;
 }
 
@@ -117,8 +135,8 @@ static PyObject *distances(PyObject *module, PyObject *const *args, Py_ssize_t n
         return NULL;
     call.query = query;
     options.no_root = !root, options.condensed = condensed;
-    if (py_pair(&call, v, &pair, &shape) || read_metric(&call, v, &metric, &options) ||
-        py_place(&call))
+    if (py_bits(&call, v[BITS], &metric) || py_pair(&call, v, &pair, &shape) ||
+        read_metric(&call, v, &metric, &options) || py_place(&call))
         return py_fail(&call);
     if (metric.p.tensor)
         py_batch(&shape, metric.p.tensor, 0);
@@ -156,6 +174,10 @@ const char py_cdist_doc[] =
     "metric, the distance is the weighted p-norm.  root=False also leaves out the root of\n"
     "seuclidean, jensenshannon, hellinger and nan-euclidean.  condensed=True returns the\n"
     "distances with i < j as a vector, as scipy.spatial.distance.pdist does; y must be None.\n\n"
+    "bits says that x and y are uint8 arrays of NumPy whose rows are so many bits, packed as\n"
+    "np.packbits packs them, (..., m, ceil(bits / 8)); the rest of the last byte does not count.\n"
+    "metric is then hamming, the share of the bits that differ, or jaccard, without weights; the\n"
+    "result is float32, a count divided by another, rounded once for fewer than 2^23 bits.\n\n"
     "Raises ValueError for shapes, dtypes or p that do not fit, and TypeError for arguments\n"
     "that are not arrays.\n\n"
     ">>> import gram, numpy as np\n"
@@ -166,6 +188,9 @@ const char py_cdist_doc[] =
     ">>> gram.cdist(x, np.ones((1, 2)), p=1).tolist()\n"
     "[[2.0], [5.0]]\n"
     ">>> gram.cdist(x, metric=\"braycurtis\", condensed=True).tolist()\n"
-    "[1.0]\n";
+    "[1.0]\n"
+    ">>> packed = np.packbits([[1, 0, 1, 1, 0], [1, 1, 1, 1, 0]], axis=1)\n"
+    ">>> gram.cdist(packed, metric=\"jaccard\", bits=5, condensed=True).tolist()\n"
+    "[0.25]\n";
 
 PY_WITH_WORKSPACE(py_cdist, distances)

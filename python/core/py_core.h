@@ -113,6 +113,7 @@ struct py_array {
     PyObject *made; /* owned: the numbers that object was converted to, and is now; or NULL */
     enum py_hold hold;
     enum py_rank rank;
+    bool of_bytes; /* uint8 is a dtype of the library, for this argument */
     union {
         Py_buffer view;
         PyObject *capsule;
@@ -134,6 +135,7 @@ struct py_call {
     void *stream;
     int threads;
     bool of_torch; /* scratch on the device comes from PyTorch's allocator */
+    bool of_bits;  /* x and y of py_pair are bytes */
     bool query;    /* the call is a workspace query, so outputs may be absent */
     gram_workspace need;
     struct py_array own[PY_MOST_ARRAYS];
@@ -168,6 +170,8 @@ PyObject *py_end(struct py_call *call, gram_status status);
  * inputs.  py_raw_input converts no integers. */
 gram_tensor *py_input(struct py_call *call, const char *name, PyObject *object);
 gram_tensor *py_raw_input(struct py_call *call, const char *name, PyObject *object);
+/* The same, which also takes uint8 with the buffer protocol. */
+gram_tensor *py_bytes_input(struct py_call *call, const char *name, PyObject *object);
 gram_tensor *py_inout(struct py_call *call, const char *name, PyObject *object);
 /* Reads a number, or an array whose values broadcast over the batch.  An absent value leaves *out
  * unchanged. */

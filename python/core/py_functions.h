@@ -58,6 +58,9 @@ struct py_kernel {
     gram_distance metric;
 };
 
+/* Of packed bits; before py_pair, which then takes bytes. */
+int py_bits(struct py_call *call, PyObject *value, gram_distance *metric);
+
 /* The distance that metric and weights describe; *given says whether one of them is there.  has_p:
  * the caller gives p, which only minkowski has.  p itself is left to the caller. */
 int py_metric(struct py_call *call, PyObject *name, PyObject *weights, bool has_p,

@@ -41,6 +41,7 @@ enum kind {
     NUMBERS, /* integers are converted to the dtype of the call */
     VALUES,  /* integers are converted to float64 */
     RAW,     /* as they are */
+    BYTES,   /* the same, and bytes are such */
     WRITTEN
 };
 
@@ -195,7 +196,7 @@ static enum py_rank final_rank(const struct py_array *array, enum kind kind)
 {
     if (kind == VALUES || kind == WRITTEN)
         return PY_SILENT;
-    if (kind == RAW || array->hold != PY_BUFFER)
+    if (kind == RAW || kind == BYTES || array->hold != PY_BUFFER)
         return PY_FIXED;
     return array->rank == PY_SILENT ? PY_FLOATS : array->rank;
 }
@@ -213,6 +214,7 @@ static gram_tensor *view(struct py_call *call, const char *name, PyObject *objec
     array->hold = PY_BORROWED;
     array->made = NULL;
     array->rank = PY_SILENT;
+    array->of_bytes = kind == BYTES;
     if (py_type_of(call->state, object, &array->type))
         return NULL;
     if (array->type.is_masked) {
@@ -237,6 +239,11 @@ gram_tensor *py_input(struct py_call *call, const char *name, PyObject *object)
 gram_tensor *py_raw_input(struct py_call *call, const char *name, PyObject *object)
 {
     return view(call, name, object, RAW);
+}
+
+gram_tensor *py_bytes_input(struct py_call *call, const char *name, PyObject *object)
+{
+    return view(call, name, object, BYTES);
 }
 
 gram_tensor *py_inout(struct py_call *call, const char *name, PyObject *object)

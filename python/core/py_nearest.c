@@ -17,11 +17,13 @@ enum {
     OUT,
     METRIC,
     WEIGHTS,
+    BITS,
     COUNT
 };
 
 static const unsigned char words[] = {PY_x,      PY_y,      PY_count, PY_p,      PY_exclude_self,
-                                      PY_radius, PY_counts, PY_out,   PY_metric, PY_weights};
+                                      PY_radius, PY_counts, PY_out,   PY_metric, PY_weights,
+                                      PY_bits};
 static const struct py_signature signature = {"gram.nearest", words, COUNT, 2, 1};
 
 struct request {
@@ -92,7 +94,7 @@ static PyObject *search(PyObject *module, PyObject *const *args, Py_ssize_t narg
         py_open(&call, state, signature.name))
         return NULL;
     call.query = query;
-    if (py_pair(&call, v, &pair, &shape) ||
+    if (py_bits(&call, v[BITS], &metric) || py_pair(&call, v, &pair, &shape) ||
         py_metric(&call, v[METRIC], v[WEIGHTS], v[P] != NULL, &metric, &given) ||
         py_scalar(&call, "p", v[P], &metric.p) || py_place(&call))
         return py_fail(&call);
@@ -124,7 +126,8 @@ const char py_nearest_doc[] =
     "other, and exclude_self=True leaves out each row itself.  radius keeps only neighbours at a\n"
     "distance of at most radius.  counts, an array (..., m) of int64, receives how many there\n"
     "are, whether or not they are among the first `count`.  metric and weights measure another\n"
-    "distance than the p-norm, by the names and the rules of cdist.\n\n"
+    "distance than the p-norm, by the names and the rules of cdist, and so does bits, for rows of\n"
+    "packed bits.\n\n"
     "Places for which there is no neighbour hold the distance inf and the index -1.  A pair whose\n"
     "distance is nan or infinite is no neighbour.\n\n"
     "Raises ValueError for values, shapes and dtypes that do not fit, and TypeError for\n"

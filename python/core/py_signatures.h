@@ -19,14 +19,14 @@
 
 #define PY_TEXT_cdist \
   "(x, y=None, p=2.0, root=True, out=None, *, metric=None, weights=None,\n    " \
-  "condensed=False)\n--\n\n"
+  "condensed=False, bits=None)\n--\n\n"
 
 #define PY_TEXT_median_distance \
   "(x, p=2.0, *, root=True, rows=2000, seed=0, out=None)\n--\n\n"
 
 #define PY_TEXT_nearest \
   "(x, y=None, *, count, p=2.0, exclude_self=False, radius=None, counts=None,\n    " \
-  "out=None, metric=None, weights=None)\n--\n\n"
+  "out=None, metric=None, weights=None, bits=None)\n--\n\n"
 
 #define PY_TEXT_kernel \
   "(x, y=None, kernel=\"laplace\", *,\n    " \

@@ -183,6 +183,7 @@ def cdist(
     metric: Metric | None = None,
     weights: Array | None = None,
     condensed: bool = False,
+    bits: int | None = None,
 ) -> NDArray[Any]: ...
 @overload
 def cdist(
@@ -195,6 +196,7 @@ def cdist(
     metric: Metric | None = None,
     weights: Array | None = None,
     condensed: bool = False,
+    bits: int | None = None,
 ) -> _ArrayT: ...
 @overload
 def median_distance(
@@ -229,6 +231,7 @@ def nearest(
     out: tuple[Array, Array] | None = None,
     metric: Metric | None = None,
     weights: Array | None = None,
+    bits: int | None = None,
 ) -> tuple[NDArray[Any], NDArray[Any]]: ...
 @overload
 def nearest(
@@ -243,6 +246,7 @@ def nearest(
     out: tuple[Array, Array] | None = None,
     metric: Metric | None = None,
     weights: Array | None = None,
+    bits: int | None = None,
 ) -> tuple[_ArrayT, _ArrayT]: ...
 @overload
 def kernel(

@@ -197,6 +197,7 @@ struct gram_metric_op {
     bool no_root;
     bool prepared; /* CUDA: x, y and weights are those that metric_rows.cu wrote */
     struct gram_view weights;
+    int64_t bits; /* of a row of bytes; 0: rows have numbers */
 };
 
 /*

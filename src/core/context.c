@@ -58,6 +58,7 @@ gram_status gram_begin_beside(gram_context *g, const char *call, const char *nam
     if (!g)
         return keep_message(&none, gram_fail(&none, GRAM_INVALID_ARGUMENT, "%s is NULL", name));
     g->call = call;
+    g->takes_bytes = false;
     if (g->options.device.type != GRAM_CPU && gram_process_is_child(g))
         return gram_fail(g, GRAM_DEVICE_FAILED,
                          "a context on a GPU cannot be used in a child process after fork(): "

@@ -16,6 +16,7 @@ struct gram_process;
 
 struct gram_context {
     const char *call; /* public function now running; starts every message */
+    bool takes_bytes; /* it has packed bits; other functions refuse GRAM_U8 */
     char message[512];
     char fault[320]; /* what the device died of, after which every call fails; "": it lives */
     gram_context_options options;

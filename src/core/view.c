@@ -11,9 +11,10 @@
 
 const char *gram_dtype_name(gram_dtype dtype)
 {
-    static const char *const names[] = {"no dtype", "f32", "f64", "f16", "bf16", "i32", "i64"};
+    static const char *const names[] = {"no dtype", "f32", "f64", "f16",
+                                        "bf16",     "i32", "i64", "u8"};
 
-    return dtype >= GRAM_F32 && dtype <= GRAM_I64 ? names[dtype] : names[0];
+    return dtype >= GRAM_F32 && dtype <= GRAM_U8 ? names[dtype] : names[0];
 }
 
 static bool is_empty(const gram_tensor *t)
@@ -56,6 +57,11 @@ static gram_status check_tensor(gram_context *g, const char *name, const gram_te
     if (gram_dtype_size(t->dtype) == 0)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has dtype %d, expected a gram_dtype", name,
                          (int)t->dtype);
+    if (t->dtype == GRAM_U8 && !g->takes_bytes)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "%s has dtype u8, which only x and y of gram_cdist and gram_nearest have, "
+                         "with bits that are packed (gram_distance.bits)",
+                         name);
     if (t->device.type != g->options.device.type || t->device.index != g->options.device.index)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "%s is on device %d:%d, expected the context's device %d:%d", name,

@@ -58,6 +58,12 @@ struct gram_tile {
 };
 typedef void gram_cdist_tile(const struct gram_tile *t);
 
+/* Tiles of packed bits, whose panels hold words of 32 bits: of the bits that differ, and with the
+ * second sum that GRAM_FINISH_UNION takes. */
+struct gram_bits_tiles {
+    gram_cdist_tile *hamming, *jaccard;
+};
+
 /* The norms of the points of a piece of a row, for expressions that have them: x has one number, y
  * one for each value. */
 struct gram_map_norms {
@@ -282,6 +288,7 @@ typedef int64_t gram_nearest_scan(int64_t n, const void *values, double limit, i
 struct gram_cpu_kernels {
     const char *isa;
     struct gram_cdist_kernels cdist[GRAM_F64 + 1];
+    struct gram_bits_tiles bits[2];     /* the second: of processors with VPOPCNTDQ; or NULL */
     gram_map_values *map[GRAM_F64 + 1]; /* values 64-byte aligned; n any number */
     gram_nearest_scan *nearest_scan[GRAM_F64 + 1];
     const struct gram_product_kernels *product[GRAM_F64 + 1];

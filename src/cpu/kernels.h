@@ -159,6 +159,9 @@ static void CAT(stream_rows, ISA)(void *to, int64_t to_stride, const void *from,
 #undef vec
 #undef ivec
 
+/* --- Packed bits --- */
+#include "pairwise/bits_kernels.h"
+
 /* --- Kronecker products, integers too --- */
 #define DTYPE f32
 #define real  float
@@ -177,6 +180,11 @@ static void CAT(stream_rows, ISA)(void *to, int64_t to_stride, const void *from,
 #include "kron/cpu_kron_matmul_dtype.h"
 
 /* clang-format off */
+#if VBYTES == 64
+#  define BITS_BY_POPCOUNT {CAT(bits_hamming_popcount, ISA), CAT(bits_jaccard_popcount, ISA)}
+#else
+#  define BITS_BY_POPCOUNT {NULL, NULL}
+#endif
 #define KERNEL_OF(name, dtype) CAT(CAT(name, dtype), ISA)
 #define CDIST_TILES(dtype)                                            \
   {                                                                   \
@@ -214,6 +222,7 @@ const struct gram_cpu_kernels CAT(gram_cpu_kernels, ISA) = {
     .cdist[GRAM_F64] = {MR, NV * VBYTES / 8, CDIST_TILES(f64),
                         KERNEL_OF(cdist_square, f64), KERNEL_OF(cdist_centre, f64),
                         KERNEL_OF(metric_finish, f64)},
+    .bits = {{CAT(bits_hamming, ISA), CAT(bits_jaccard, ISA)}, BITS_BY_POPCOUNT},
     .map[GRAM_F32] = KERNEL_OF(covariance, f32),
     .map[GRAM_F64] = KERNEL_OF(covariance, f64),
     .nearest_scan[GRAM_F32] = KERNEL_OF(nearest_scan, f32),

@@ -27,7 +27,11 @@ static gram_status check_dtypes(gram_context *g, const struct gram_pair *pair)
 {
     gram_dtype x = pair->x->dtype;
 
-    if (x != GRAM_F32 && x != GRAM_F64 && x != GRAM_F16 && x != GRAM_BF16)
+    if (pair->bits && x != GRAM_U8)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "x has dtype %s, expected u8 with options.metric->bits",
+                         gram_dtype_name(x));
+    if (!pair->bits && x != GRAM_F32 && x != GRAM_F64 && x != GRAM_F16 && x != GRAM_BF16)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "x has dtype %s, expected f32, f64, f16 or bf16",
                          gram_dtype_name(x));
     if (pair->y && pair->y->dtype != x)
@@ -86,6 +90,12 @@ gram_status gram_pair_view(gram_context *g, const struct gram_pair *pair, struct
     if (op->x.cols != op->y.cols)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "x has %lld columns but y has %lld",
                          (long long)op->x.cols, (long long)op->y.cols);
+    if (pair->bits && op->x.cols != gram_ceil_div(pair->bits, 8))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "x has %lld columns, expected %lld, the bytes of options.metric->bits, "
+                         "%lld",
+                         (long long)op->x.cols, (long long)gram_ceil_div(pair->bits, 8),
+                         (long long)pair->bits);
     return pair->no_out ? GRAM_OK : view_out(g, pair, op);
 }
 
@@ -100,6 +110,8 @@ static gram_status describe(gram_context *g, struct gram_pair *pair, gram_scalar
     TRY(gram_options_copy(g, &o, sizeof o, options));
     if (o.metric)
         TRY(gram_metric_copy(g, o.metric, &metric));
+    TRY(gram_metric_take_bits(g, &metric));
+    pair->bits = metric.bits;
     pair->condensed = o.condensed != 0;
     if (o.condensed && pair->y)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,

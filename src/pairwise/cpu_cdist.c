@@ -128,6 +128,24 @@ static struct rows rows_at(const struct gram_view *v, const struct gram_batch *b
     return at;
 }
 
+/* Rows of packed bits as words of 32 bits, the first byte of a word in its lowest bits; bits behind
+ * the last one of a row become zeros. */
+static void pack_bits(const struct rows *from, int64_t bits, const struct cpu_metric_rows *to)
+{
+    const int64_t bytes = gram_ceil_div(bits, 8);
+    const unsigned last = 0xffu << (8 * bytes - bits) & 0xffu;
+    uint32_t *panel = to->panel;
+
+    memset(panel, 0, (size_t)(to->width * to->depth) * sizeof *panel);
+    for (int64_t r = 0; r < to->count; r++) {
+        const unsigned char *row = (const unsigned char *)from->data + r * from->row_stride;
+        for (int64_t b = 0; b < bytes; b++) {
+            const uint32_t byte = row[b * from->col_stride] & (b == bytes - 1 ? last : 0xffu);
+            panel[b / 4 * to->width + r] |= byte << (8 * (b % 4));
+        }
+    }
+}
+
 void cpu_cdist_pack(const struct gram_view *v, int64_t first, int64_t count, int64_t width,
                     void *panel)
 {
@@ -164,6 +182,11 @@ static void pack_panel(const struct cdist_round *round, const struct side *side,
     struct rows from =
         rows_at(side->view, &plan->op.batch, round->item + item, side->first + row, round->k);
 
+    if (plan->op.metric.bits) {
+        const struct cpu_metric_rows to = {side->to, count, round->depth, side->width};
+        pack_bits(&from, plan->op.metric.bits, &to);
+        return;
+    }
     pack(&from, count, depth, side->width, side->to);
     if (plan->metric)
         change_panel(round, side, item, count);

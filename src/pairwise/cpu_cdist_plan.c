@@ -271,7 +271,8 @@ void cpu_cdist_item(const struct cdist_plan *plan, int64_t item, struct cdist_it
         outer = 1;
     else if (op->root)
         outer = p > 0 && p < INFINITY ? 1 / p : 1;
-    out->tile = plan->kernels->cdist[plan->dtype].tile[step];
+    out->tile = op->metric.bits ? cpu_metric_bits_tile(op, plan->kernels)
+                                : plan->kernels->cdist[plan->dtype].tile[step];
     if (step == GRAM_STEP_POWER || step == GRAM_STEP_WIDE_POWER)
         gram_power_prepare(&out->power, plan->dtype, p, 0);
     out->regularization =

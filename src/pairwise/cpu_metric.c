@@ -82,6 +82,8 @@ static const struct {
 
 int64_t cpu_metric_columns(const struct gram_cdist_op *op)
 {
+    if (op->metric.bits)
+        return gram_ceil_div(op->metric.bits, 32);
     return op->metric.kind == GRAM_DISTANCE_HAVERSINE ? HAVERSINE_COLUMNS : op->x.cols;
 }
 
@@ -89,6 +91,8 @@ bool cpu_metric_has_second(const struct gram_cdist_op *op)
 {
     enum gram_step step = metrics[op->metric.kind].step;
 
+    if (op->metric.bits)
+        return op->metric.kind == GRAM_DISTANCE_JACCARD;
     return step == GRAM_STEP_BRAYCURTIS || step == GRAM_STEP_NAN_EUCLIDEAN;
 }
 
@@ -149,6 +153,8 @@ void cpu_metric_item(const struct gram_cdist_op *op, gram_dtype dtype, int64_t i
         .divisor = metrics[op->metric.kind].divisor,
         .most = metrics[op->metric.kind].most,
     };
+    if (op->metric.bits && op->metric.kind == GRAM_DISTANCE_HAMMING)
+        out->finish.divisor = (double)op->metric.bits;
     if (out->finish.divisor == 0)
         out->finish.divisor = total;
 }
@@ -158,6 +164,24 @@ enum gram_step cpu_metric_step(const struct gram_cdist_op *op, enum gram_step of
     enum gram_step step = metrics[op->metric.kind].step;
 
     return step == GRAM_STEP_COUNT ? of_p : step;
+}
+
+static bool has_popcount(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx512vpopcntdq");
+#else
+    return false;
+#endif
+}
+
+gram_cdist_tile *cpu_metric_bits_tile(const struct gram_cdist_op *op,
+                                      const struct gram_cpu_kernels *kernels)
+{
+    const bool by_popcount = kernels->bits[1].hamming && has_popcount();
+    const struct gram_bits_tiles *tiles = &kernels->bits[by_popcount];
+
+    return op->metric.kind == GRAM_DISTANCE_JACCARD ? tiles->jaccard : tiles->hamming;
 }
 
 void cpu_metric_change(const struct gram_cdist_op *op, const struct cpu_metric *m, gram_dtype dtype,
@@ -174,6 +198,6 @@ void cpu_metric_change(const struct gram_cdist_op *op, const struct cpu_metric *
     };
     change *f = dtype == GRAM_F32 ? metrics[op->metric.kind].f32 : metrics[op->metric.kind].f64;
 
-    if (f)
+    if (f && !op->metric.bits)
         f(&panel);
 }

@@ -31,6 +31,9 @@ void cpu_metric_item(const struct gram_cdist_op *op, gram_dtype dtype, int64_t i
                      struct cpu_metric *out);
 /* The step of a metric, given the one that p has. */
 enum gram_step cpu_metric_step(const struct gram_cdist_op *op, enum gram_step of_p);
+/* The tile of packed bits. */
+gram_cdist_tile *cpu_metric_bits_tile(const struct gram_cdist_op *op,
+                                      const struct gram_cpu_kernels *kernels);
 /* Changes packed rows as the metric wants them. */
 void cpu_metric_change(const struct gram_cdist_op *op, const struct cpu_metric *m, gram_dtype dtype,
                        const struct cpu_metric_rows *rows);

@@ -136,6 +136,10 @@ static gram_status check_metric(gram_context *g, const gram_kernel_options *o,
                                 const struct gram_pair *pair, gram_distance *metric)
 {
     TRY(gram_metric_copy(g, o->metric, metric));
+    if (metric->bits)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.metric->bits is %lld, expected 0: kernels have no packed bits",
+                         (long long)metric->bits);
     if (o->inner != GRAM_DIFFERENCE)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.inner is GRAM_DOT, expected GRAM_DIFFERENCE with "

@@ -23,6 +23,35 @@ gram_status gram_metric_rows_fit(gram_context *g, const struct gram_cdist_op *op
                                                   (long long)op->x.cols);
 }
 
+static gram_status check_bits(gram_context *g, const gram_distance *metric)
+{
+    const gram_distance_kind kind = metric->kind;
+
+    if (metric->bits < 0 || metric->bits > INT32_MAX)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.metric->bits is %lld, expected 0 to 2^31 - 1",
+                         (long long)metric->bits);
+    if (metric->bits && kind != GRAM_DISTANCE_HAMMING && kind != GRAM_DISTANCE_JACCARD)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.metric->bits is %lld with the kind %d, expected 0 unless it is "
+                         "GRAM_DISTANCE_HAMMING or GRAM_DISTANCE_JACCARD",
+                         (long long)metric->bits, (int)kind);
+    if (metric->bits && metric->weights)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.metric->weights is not NULL, which packed bits do not have");
+    return GRAM_OK;
+}
+
+gram_status gram_metric_take_bits(gram_context *g, const gram_distance *metric)
+{
+    if (metric->bits && g->options.device.type != GRAM_CPU)
+        return gram_fail(g, GRAM_UNSUPPORTED,
+                         "options.metric->bits is %lld: packed bits are only on the CPU",
+                         (long long)metric->bits);
+    g->takes_bytes = metric->bits != 0;
+    return GRAM_OK;
+}
+
 gram_status gram_metric_copy(gram_context *g, const gram_distance *given, gram_distance *metric)
 {
     *metric = (gram_distance)GRAM_DISTANCE_INIT;
@@ -39,7 +68,7 @@ gram_status gram_metric_copy(gram_context *g, const gram_distance *given, gram_d
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.metric->weights is not NULL, which GRAM_DISTANCE_HAVERSINE does "
                          "not have");
-    return GRAM_OK;
+    return check_bits(g, metric);
 }
 
 gram_status gram_metric_check_apart(gram_context *g, const gram_kernel_options *kernel,
@@ -77,7 +106,8 @@ gram_status gram_metric_view(gram_context *g, const gram_distance *metric, bool 
 {
     const bool minkowski = metric->kind == GRAM_DISTANCE_MINKOWSKI;
 
-    op->metric = (struct gram_metric_op){.kind = metric->kind, .no_root = no_root};
+    op->metric =
+        (struct gram_metric_op){.kind = metric->kind, .no_root = no_root, .bits = metric->bits};
     op->p = (struct gram_hyper){.value = norm_of(metric->kind)};
     op->root = minkowski && !no_root;
     TRY(gram_metric_rows_fit(g, op));

@@ -18,12 +18,13 @@ struct nearest_args {
 static gram_status describe_distance(gram_context *g, const struct nearest_args *args,
                                      const gram_distance *given, struct gram_cdist_op *op)
 {
-    const struct gram_pair pair = {.x = args->x, .y = args->y, .no_out = true};
+    struct gram_pair pair = {.x = args->x, .y = args->y, .no_out = true};
     gram_distance metric = GRAM_DISTANCE_INIT;
 
     if (given)
         TRY(gram_metric_copy(g, given, &metric));
-
+    TRY(gram_metric_take_bits(g, &metric));
+    pair.bits = metric.bits;
     *op = (struct gram_cdist_op){.batch.count = 1,
                                  .inner = GRAM_DIFFERENCE,
                                  .root = true,

@@ -18,6 +18,7 @@ struct gram_pair {
     const gram_tensor *x, *y, *out;
     bool no_out;                    /* out is not an argument */
     bool condensed;                 /* out is a vector of the distances with i < j */
+    int64_t bits;                   /* of the rows of x and y, which are bytes; or 0 */
     bool derivative;                /* an expression's derivative is wanted */
     const gram_tensor *v, *grad;    /* more matrices whose batches join; or NULL */
     const gram_tensor *log_weights; /* a vector whose batch joins; or NULL */
@@ -76,6 +77,8 @@ void gram_lengths_settle(struct gram_cdist_op *kernel);
 /* Copies and checks what does not depend on tensors; joins the batches of its tensors; and, after
  * gram_pair_view, fills in what op says of the metric and of p. */
 gram_status gram_metric_copy(gram_context *g, const gram_distance *given, gram_distance *metric);
+/* The rest of the call takes x and y of bytes if the metric has packed bits. */
+gram_status gram_metric_take_bits(gram_context *g, const gram_distance *metric);
 gram_status gram_metric_join(gram_context *g, const gram_distance *metric,
                              struct gram_batch *batch);
 /* Refuses an output that overlaps the weights of a kernel's metric, if there are any. */

@@ -129,6 +129,7 @@ static void options_that_mean_nothing(struct harness *h)
 
 static void searches_that_mean_nothing(struct harness *h)
 {
+    gram_distance metric = GRAM_DISTANCE_INIT;
     struct arguments a;
 
     make_valid(operation_named("gram_cdist"), &a);
@@ -142,15 +143,10 @@ static void searches_that_mean_nothing(struct harness *h)
     a.nearest.exclude_self = 1;
     refuses(h, operation_named("gram_nearest"), &a, "exclude_self", "is set where y is not x");
     make_valid(operation_named("gram_nearest"), &a);
-    a.nearest.metric = &(gram_distance){
-        sizeof(gram_distance), (gram_distance_kind)14, {2, NULL},
-          NULL
-    };
+    a.nearest.metric = &metric;
+    metric.kind = (gram_distance_kind)14;
     refuses(h, operation_named("gram_nearest"), &a, "metric->kind", "is 14");
-    a.nearest.metric = &(gram_distance){
-        sizeof(gram_distance), GRAM_DISTANCE_SEUCLIDEAN, {2, NULL},
-          NULL
-    };
+    metric.kind = GRAM_DISTANCE_SEUCLIDEAN;
     refuses(h, operation_named("gram_nearest"), &a, "metric->weights", "is NULL");
     make_valid(operation_named("gram_median_distance"), &a);
     a.median.rows = -3;
@@ -158,6 +154,38 @@ static void searches_that_mean_nothing(struct harness *h)
     make_valid(operation_named("gram_agop"), &a);
     a.agop.points = -1;
     refuses(h, operation_named("gram_agop"), &a, "points", "is -1");
+}
+
+/* Packed bits: those of other metrics, other numbers of bytes, numbers in the place of bytes, and
+ * bytes where there are no bits. */
+static void bits_that_mean_nothing(struct harness *h)
+{
+    const struct operation *cdist = operation_named("gram_cdist");
+    gram_distance metric = GRAM_DISTANCE_INIT;
+    struct arguments a;
+
+    make_valid(cdist, &a);
+    a.cdist.metric = &metric;
+    metric.bits = 8;
+    refuses(h, cdist, &a, "metric->bits", "is 8 with the kind 0");
+    metric.kind = GRAM_DISTANCE_JACCARD;
+    refuses(h, cdist, &a, "x", "has dtype f");
+    metric.weights = &a.t[0];
+    refuses(h, cdist, &a, "metric->weights", "is not NULL");
+    metric.weights = NULL;
+    metric.bits = -1;
+    refuses(h, cdist, &a, "metric->bits", "is -1");
+    metric.bits = INT64_C(1) << 31;
+    refuses(h, cdist, &a, "metric->bits", "is 2147483648");
+    metric.bits = 1000;
+    a.t[0].dtype = a.t[1].dtype = GRAM_U8;
+    refuses(h, cdist, &a, "x", "columns, expected 125");
+    metric.bits = 0;
+    refuses(h, cdist, &a, "x", "has dtype u8");
+    make_valid(operation_named("gram_kernel"), &a);
+    metric.bits = 8;
+    a.kernel.metric = &metric;
+    refuses(h, operation_named("gram_kernel"), &a, "metric->bits", "kernels have no packed bits");
 }
 
 static void paths_that_mean_nothing(struct harness *h)
@@ -188,6 +216,7 @@ static const struct test_function tests[] = {
     {           "lengths_out_of_range",            lengths_out_of_range},
     {      "options_that_mean_nothing",       options_that_mean_nothing},
     {     "searches_that_mean_nothing",      searches_that_mean_nothing},
+    {         "bits_that_mean_nothing",          bits_that_mean_nothing},
     {        "paths_that_mean_nothing",         paths_that_mean_nothing},
 };
 
