@@ -82,6 +82,9 @@ const struct option_row fit_hyper_options[] = {
     INTEGER("metric-rows", 0, "N", AT(metric_rows), NULL, 10, 0x1p53,
             "learn the metric from at most N rows (default: 6000, or 400 per feature if that is "
             "more)"),
+    INTEGER("ensemble", 0, "N", AT(ensemble), NULL, 1, 8,
+            "the most machines that the model is the weighted mean of, if that is better; 1: one "
+            "(default: up to 6 for tables of few rows, else 1)"),
     CHOICE("transform", 0, "NAME", AT(transform), "auto", "auto|none|log|sqrt",
            "predict the logarithm or the square root of the target of a regression"),
     OPTION_END,
@@ -162,6 +165,9 @@ enum exit_status fit_options(const struct fit_settings *s, gram_machine_options 
 {
     if (s->fixed && s->automatic)
         return fail(why, CLI_USAGE, "--auto and --fixed exclude each other; give only one of them");
+    if (s->fixed && s->ensemble > 1)
+        return fail(why, CLI_USAGE,
+                    "--ensemble and --fixed exclude each other; give only one of them");
     *options = (gram_machine_options)GRAM_MACHINE_OPTIONS_INIT;
     options->task = (gram_task)s->task;
     options->search = s->fixed ? -1 : s->automatic;
@@ -169,6 +175,7 @@ enum exit_status fit_options(const struct fit_settings *s, gram_machine_options 
     options->regularization = or_zero(s->regularization);
     /* In the library 0 means the default and -1 no rounds. */
     options->iterations = s->iterations < 0 ? 0 : s->iterations == 0 ? -1 : (int)s->iterations;
+    options->ensemble = s->ensemble > 0 ? (int)s->ensemble : 0;
     options->metric = (gram_metric)s->metric;
     options->metric_power = or_zero(s->metric_power);
     options->target_transform = (gram_transform)s->transform;

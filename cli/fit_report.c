@@ -155,6 +155,7 @@ void fit_text(struct output *out, const struct fit_settings *s, const struct fit
         score_text(out, r->score);
     }
     leave_one_out_text(out, r);
+    ensemble_text(out, gram_machine_describe(r->machine));
     machine_text(out, gram_machine_describe(r->machine));
     class_weight_text(out, gram_machine_describe(r->machine));
     categories_text(out, gram_machine_describe(r->machine));

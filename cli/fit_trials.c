@@ -24,6 +24,7 @@ static const char *const columns[] = {
     "metric",
     "metric_power",
     "target_transform",
+    "weight",
     "seconds",
 };
 

@@ -76,5 +76,8 @@ void score_text(struct output *out, const gram_machine_score *score);
 void class_weight_json(struct json *j, const char *description);
 void class_weight_text(struct output *out, const char *description);
 
+/* A line on the members of an ensemble, from the library's description; none of one machine. */
+void ensemble_text(struct output *out, const char *description);
+
 const char *task_name(gram_task task);
 #endif

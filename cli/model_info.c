@@ -124,6 +124,7 @@ static void write_text(struct output *out, const struct model *m,
     output_format(out, " from %lld columns, learned from %.*s rows\n", (long long)m->count,
                   (int)size, text);
     write_classes(out, m);
+    ensemble_text(out, gram_machine_describe(m->machine));
     text = member(m, "hyperparameters", &size);
     output_text(out, "hyperparameters: ");
     write_settings(out, text, size);

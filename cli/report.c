@@ -146,3 +146,18 @@ void score_text(struct output *out, const gram_machine_score *score)
         output_format(out, ", log loss %.4f", score->log_loss);
     output_format(out, " on %lld row%s\n", (long long)score->rows, score->rows == 1 ? "" : "s");
 }
+
+void ensemble_text(struct output *out, const char *description)
+{
+    size_t size, part;
+    const char *all = json_member(description, "ensemble", &size), *weight;
+    int count = 0;
+
+    for (const char *one = all ? json_element(all, NULL, &size) : NULL; one;
+         one = json_element(all, one, &size)) {
+        weight = json_member(one, "weight", &part);
+        output_format(out, "%s%.3g", count++ ? ", " : "mean of machines with the weights ",
+                      weight ? strtod(weight, NULL) : 0);
+    }
+    output_text(out, count ? "; of the first one:\n" : "");
+}

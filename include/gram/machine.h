@@ -106,6 +106,9 @@ typedef struct gram_machine_options {
     /* Names of columns of labels that are categories even if all their labels are dates. */
     int64_t categorical_columns;
     const char *const *categorical_column;
+    int ensemble; /* the most machines whose weighted mean is the model, 1 to 8; 1: one; 0: several
+                     if a solve with all rows takes a fraction of a second (see
+                     gram_machine_fit) */
 } gram_machine_options;
 
 /* clang-format off */
@@ -135,6 +138,15 @@ typedef struct gram_machine gram_machine;
  * score in gram_machine_describe ("leave_one_out"), and for a classification the probabilities:
  *   p_j ~ exp(a f_j + c log pi_j),
  * with the outputs f and the shares pi of the classes, and a and c from the least log loss.
+ *
+ * Ensembles: the trials that are best together, each with the mean of the outputs of those before
+ * it (greedy selection with replacement), are scored again with the winner.  If the weighted mean
+ * of the best of them is better than the best one alone, by more than a standard error of the
+ * difference between their losses row by row, the model has all of them: they share the encoding,
+ * the target's scale and transform, and the tree, and its outputs are the weighted mean of theirs,
+ * before calibration.  A model has at most options.ensemble machines; if that is 0, one for fewer
+ * than 200 rows, and otherwise up to 6, 4 or 1 where n^2 (n / 3 + 10 columns) is below 2e10, below
+ * 6e10 or above.
  *
  * Encoding: numbers are shifted and scaled by the statistics of the training rows.  A missing
  * number is replaced by the median of the training rows and, if any number of its column was
@@ -311,8 +323,9 @@ GRAM_PUBLIC const char *gram_machine_class_name(const gram_machine *machine, int
  * numbers. */
 GRAM_PUBLIC int gram_machine_classes_are_numbers(const gram_machine *machine);
 
-/* A JSON object with the hyperparameters, the validation score, its history, and the seconds of
- * every stage.  It lives as long as the machine. */
+/* A JSON object with the hyperparameters (of an ensemble, those of the first machine; "ensemble"
+ * has all of them and their weights), the validation score, its history, and the seconds of every
+ * stage.  It lives as long as the machine. */
 GRAM_PUBLIC const char *gram_machine_describe(const gram_machine *machine);
 
 /*

@@ -37,6 +37,7 @@ static const struct py_option rows[] = {
     {           "dtype",            AT(dtype),     dtypes,  PY_CHOICE},
     {  "max_categories",   AT(max_categories),       NULL, PY_WHOLE64},
     {     "metric_rows",      AT(metric_rows),       NULL, PY_WHOLE64},
+    {        "ensemble",         AT(ensemble),       NULL,   PY_WHOLE},
 };
 
 /* The objects that a fit borrows while it runs. */

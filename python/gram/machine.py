@@ -74,14 +74,15 @@ class Machine:
         progress(fraction, stage) is called from time to time; an exception that it raises ends the
         fit, as does Ctrl-C.
 
-        What is not given is chosen by leave-one-out; description["leave_one_out"] has its score.
+        What is not given is chosen by leave-one-out; description["leave_one_out"] has its score,
+        and description["ensemble"] the machines and their weights if there are several.
         search=1 goes on with that until time_limit, and search=-1 takes fixed defaults instead.
 
         Options, as in gram/machine.h: task, search, p, q, bandwidth, regularization, iterations
         (rounds of feature learning; -1: none), metric ("diagonal", "full"), metric_power,
         target_transform ("none", "log", "sqrt"), solver ("cholesky", "cg"), tolerance, validation,
         leaf_rows, memory_limit, time_limit, seed, dtype ("float32", "float64"), max_categories,
-        metric_rows.
+        metric_rows, ensemble (the most machines whose weighted mean is the model; 1: one).
 
         Raises ValueError for values that are not possible, and TypeError for an argument that is no
         table and for an unknown option.

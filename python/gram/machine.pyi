@@ -32,6 +32,7 @@ class _MachineOptions(TypedDict, total=False):
     dtype: Literal["auto", "float32", "float64"]
     max_categories: int | None
     metric_rows: int | None
+    ensemble: int | None
 
 class _Score(TypedDict, total=False):
     metric: str

@@ -253,8 +253,8 @@ class _Machine(BaseEstimator):
             if task == "classification" and len(np.unique(target)) < 2:
                 raise ValueError("Only one class is left where the sample weights are not zero.")
         names = (
-            "p q bandwidth regularization iterations metric metric_power metric_rows solver "
-            "target_transform time_limit validation max_categories memory_limit"
+            "p q bandwidth regularization iterations metric metric_power metric_rows ensemble "
+            "solver target_transform time_limit validation max_categories memory_limit"
         )
         options = {name: getattr(self, name, None) for name in names.split()}
         if not isinstance(self.random_state, numbers.Integral):
@@ -348,6 +348,7 @@ class RFMRegressor(RegressorMixin, _Machine):
         metric="auto",
         metric_power=None,
         metric_rows=None,
+        ensemble=None,
         search=None,
         time_limit=None,
         validation=None,
@@ -416,6 +417,7 @@ class RFMClassifier(ClassifierMixin, _Machine):
         metric="auto",
         metric_power=None,
         metric_rows=None,
+        ensemble=None,
         search=None,
         time_limit=None,
         validation=None,

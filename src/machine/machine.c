@@ -11,6 +11,30 @@
 
 /* ---- Predictions ----------------------------------------------------------------------------- */
 
+/* Values of all members at rows of x in a leaf: their weighted sum. */
+static gram_status leaf_values(gram_context *g, const gram_machine *machine, int64_t leaf,
+                               int64_t rows, const void *x, double *out)
+{
+    const int64_t count = rows * machine->leaf->outputs;
+    double *one;
+    gram_status status = GRAM_OK;
+
+    if (machine->members == 1)
+        return gram_machine_leaf_predict(g, &machine->leaf[leaf], rows, x, out);
+    one = malloc((size_t)count * sizeof *one + 1);
+    if (!one)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)rows);
+    memset(out, 0, (size_t)count * sizeof *out);
+    for (int m = 0; status == GRAM_OK && m < machine->members; m++) {
+        status =
+            gram_machine_leaf_predict(g, &machine->leaf[m * machine->leaves + leaf], rows, x, one);
+        for (int64_t i = 0; status == GRAM_OK && i < count; i++)
+            out[i] += machine->weight[m] * one[i];
+    }
+    free(one);
+    return status;
+}
+
 /* One leaf's part at the count rows of x that have a place there. */
 static gram_status add_leaf(gram_context *g, const gram_machine *machine,
                             const struct machine_place *place, int64_t count, int64_t rows,
@@ -27,7 +51,7 @@ static gram_status add_leaf(gram_context *g, const gram_machine *machine,
     else {
         for (int64_t i = 0; i < count; i++)
             memcpy(part + (size_t)i * bytes, (const char *)x + (size_t)place[i].row * bytes, bytes);
-        status = gram_machine_leaf_predict(g, leaf, count, part, values);
+        status = leaf_values(g, machine, place->leaf, count, part, values);
     }
     for (int64_t j = 0; status == GRAM_OK && j < leaf->outputs; j++)
         for (int64_t i = 0; i < count; i++)
@@ -45,7 +69,7 @@ static gram_status weighted_outputs(gram_context *g, const gram_machine *machine
     gram_status status = GRAM_OK;
 
     if (machine->tree.count == 0)
-        return gram_machine_leaf_predict(g, machine->leaf, rows, x, out);
+        return leaf_values(g, machine, 0, rows, x, out);
     TRY(gram_machine_tree_places(g, &machine->tree, machine->dtype, x, rows, &places));
     memset(out, 0, (size_t)(rows * machine->leaf->outputs) * sizeof *out);
     for (int64_t i = 0, end; i < places.count && status == GRAM_OK; i = end) {
@@ -229,7 +253,7 @@ void gram_machine_destroy(gram_machine *machine)
 {
     if (!machine)
         return;
-    for (int64_t i = 0; machine->leaf && i < machine->leaves; i++)
+    for (int64_t i = 0; machine->leaf && i < machine->members * machine->leaves; i++)
         gram_machine_leaf_destroy(NULL, &machine->leaf[i]);
     free(machine->leaf);
     gram_machine_tree_destroy(&machine->tree);

@@ -9,6 +9,7 @@
  *   machine_fit.c     the call: rows and targets, the search, the last fit, the description
  *   machine_search.c  hyperparameters by leave-one-out; machine_trial.c scores one choice of them,
  *                     and machine_trials.c lists all of them
+ *   machine_ensemble.c  which trials together are better than the best of them
  *   machine_tree.c    splits and routing
  *   machine_leaf.c    one leaf: rounds of solves and feature learning, and its values
  *   machine_loo.c     leave-one-out outputs of a leaf
@@ -195,12 +196,20 @@ struct machine_tree {
     struct machine_node *node;
 };
 
+enum {
+    MOST_MEMBERS = 8
+};
+
+/* Several machines that share an encoder and a tree are one, of several members: the outputs are
+ * the weighted sum of those of the members. */
 struct gram_machine {
     struct machine_target target;
     struct gram_encoder *encoder;
     struct machine_tree tree;
-    int64_t leaves;
-    struct machine_leaf *leaf;
+    int members;
+    double weight[MOST_MEMBERS]; /* of the members, > 0, sum 1 */
+    int64_t leaves;              /* of the tree */
+    struct machine_leaf *leaf;   /* members by leaves */
     gram_dtype dtype;
     double *importance;           /* one per column of the encoder, sum 1 */
     char *description;            /* JSON, with the seconds that training took */
@@ -315,7 +324,7 @@ gram_status gram_machine_check_out(gram_context *g, const char *name, const gram
                                    gram_dtype dtype, int64_t rows, int64_t cols,
                                    struct gram_view *view);
 
-/* The same for the rows of a table, which is checked; from malloc, NULL on an error. */
+/* The outputs at the rows of a table, which is checked; from malloc, NULL on an error. */
 gram_status gram_machine_table_outputs(gram_context *g, const gram_machine *machine,
                                        const gram_table *table, double **out);
 
@@ -336,7 +345,11 @@ void gram_machine_gather_columns(gram_dtype dtype, int64_t n, int64_t columns, c
 struct machine_recipe {
     enum gram_scaling scaling;
     gram_transform transform; /* regression; never AUTO */
-    struct machine_params params;
+    int members;              /* 1: no ensemble */
+    struct {
+        struct machine_params params;
+        double weight; /* sum 1 */
+    } member[MOST_MEMBERS];
 };
 
 /* One choice of hyperparameters that a search has scored. */
@@ -346,6 +359,8 @@ struct machine_tried {
     int64_t number, rows;     /* number: 1, 2, ... in order of time */
     int level;                /* 1, 2, ...: a later one has more rows, or all rows at once */
     double score, spread;     /* lower is better; its standard error */
+    double weight;            /* in what was chosen; 0: it was not */
+    double *outputs;          /* rows by outputs, column-major, from malloc; or NULL */
     double seconds;
 };
 

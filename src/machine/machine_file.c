@@ -1,9 +1,10 @@
 /*
  * machine_file.c - a machine to a model file and back
  *
- * Texts: "format" (gram.machine.1; with dates gram.machine.2), "version", "summary" (JSON).
+ * Texts: "format" (gram.machine.1; with dates gram.machine.2; of an ensemble gram.machine.3),
+ * "version", "summary" (JSON).
  * Arrays: encoder.* (table_file.c), target.* and importance, tree.* (nodes by width, nodes by 2,
- * nodes by 4), and for every leaf i
+ * nodes by 4), "members" (the weights of an ensemble), and for every leaf i, member after member,
  * leaf.<i>.x (rows by width), leaf.<i>.alpha (outputs by rows), leaf.<i>.metric (width, or width by
  * width), leaf.<i>.kernel (p, q, L).  A file is believed only after everything in it was checked:
  * no index leads outside, no number that must be positive is anything else.
@@ -16,8 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORMAT       "gram.machine.1"
-#define FORMAT_DATES "gram.machine.2"
+#define FORMAT         "gram.machine.1"
+#define FORMAT_DATES   "gram.machine.2"
+#define FORMAT_MEMBERS "gram.machine.3"
 
 enum {
     TARGET_NUMBERS = 3, /* transform, shift, scale */
@@ -61,6 +63,19 @@ static bool leaf_holds(const struct machine_leaf *leaf, gram_dtype dtype)
            leaf->dtype == dtype;
 }
 
+/* Positive weights whose sum is 1. */
+static bool members_hold(const gram_machine *machine)
+{
+    bool positive = machine->members >= 1 && machine->members <= MOST_MEMBERS;
+    double sum = 0;
+
+    for (int m = 0; positive && m < machine->members; m++) {
+        positive = machine->weight[m] > 0;
+        sum += machine->weight[m];
+    }
+    return positive && fabs(sum - 1) < 1e-9;
+}
+
 /* A file that nobody could load is not written. */
 static gram_status check_machine(gram_context *g, const gram_machine *machine)
 {
@@ -80,7 +95,9 @@ static gram_status check_machine(gram_context *g, const gram_machine *machine)
     for (int64_t i = 0; i < machine->tree.count; i++)
         if (!node_holds(&machine->tree.node[i], machine->tree.width))
             return gram_fail(g, GRAM_BAD_DATA, "node %lld of the tree is not valid", (long long)i);
-    for (int64_t i = 0; i < machine->leaves; i++)
+    if (!members_hold(machine))
+        return gram_fail(g, GRAM_BAD_DATA, "the weights of the members are not valid");
+    for (int64_t i = 0; i < machine->members * machine->leaves; i++)
         if (!leaf_holds(&machine->leaf[i], machine->leaf[0].dtype))
             return gram_fail(g, GRAM_BAD_DATA, "leaf %lld is not valid", (long long)i);
     return GRAM_OK;
@@ -153,6 +170,13 @@ static void put_leaf(struct gram_model_writer *w, const struct machine_leaf *lea
     gram_model_put_copy(w, name, GRAM_F64, 3, kernel);
 }
 
+static const char *format_of(const gram_machine *machine)
+{
+    if (machine->members > 1)
+        return FORMAT_MEMBERS;
+    return gram_encoder_has_dates(machine->encoder) ? FORMAT_DATES : FORMAT;
+}
+
 gram_status gram_machine_save(gram_context *g, const gram_machine *machine, const char *path)
 {
     struct gram_model_writer *w;
@@ -163,8 +187,7 @@ gram_status gram_machine_save(gram_context *g, const gram_machine *machine, cons
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is NULL", machine ? "path" : "machine");
     TRY(check_machine(g, machine));
     w = gram_model_writer_create();
-    gram_model_put_text(w, "format",
-                        gram_encoder_has_dates(machine->encoder) ? FORMAT_DATES : FORMAT);
+    gram_model_put_text(w, "format", format_of(machine));
     gram_model_put_text(w, "version", gram_version());
     gram_model_put_text(w, "summary", machine->summary);
     gram_model_put_encoder(w, machine->encoder);
@@ -172,7 +195,9 @@ gram_status gram_machine_save(gram_context *g, const gram_machine *machine, cons
     gram_model_put(w, "importance", GRAM_F64, 1, &machine->encoder->columns, machine->importance);
     gram_model_put_copy(w, "leaves", GRAM_I64, 1, &machine->leaves);
     status = put_tree(g, w, &machine->tree);
-    for (int64_t i = 0; i < machine->leaves; i++)
+    if (machine->members > 1)
+        gram_model_put_copy(w, "members", GRAM_F64, machine->members, machine->weight);
+    for (int64_t i = 0; i < machine->members * machine->leaves; i++)
         put_leaf(w, &machine->leaf[i], i);
     if (status == GRAM_OK)
         status = gram_model_commit(g, w, path);
@@ -405,6 +430,49 @@ static gram_status need_leaf(gram_context *g, const struct gram_model_file *file
     return GRAM_OK;
 }
 
+/* One member, or those of an ensemble. */
+static gram_status need_members(gram_context *g, const struct gram_model_file *file, bool several,
+                                gram_machine *machine)
+{
+    const void *weights;
+    int64_t count;
+
+    machine->members = 1;
+    machine->weight[0] = 1;
+    if (!several)
+        return GRAM_OK;
+    TRY(gram_model_need_vector(g, file, "members", GRAM_F64, -1, &weights, &count));
+    machine->members = 0;
+    if (count >= 1 && count <= MOST_MEMBERS) {
+        machine->members = (int)count;
+        memcpy(machine->weight, weights, (size_t)count * sizeof *machine->weight);
+    }
+    if (!members_hold(machine))
+        return gram_model_bad(g, file, "members is not 1 to %d positive numbers with the sum 1",
+                              MOST_MEMBERS);
+    return GRAM_OK;
+}
+
+/* The leaves of all members. */
+static gram_status need_leaves(gram_context *g, const struct gram_model_file *file,
+                               gram_machine *machine)
+{
+    machine->leaves = machine->tree.count + 1;
+    machine->leaf = calloc((size_t)(machine->members * machine->leaves), sizeof *machine->leaf);
+    if (!machine->leaf)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the machine");
+    for (int64_t i = 0; i < machine->members * machine->leaves; i++)
+        TRY(need_leaf(g, file, i, machine, &machine->leaf[i]));
+    machine->dtype = machine->leaf[0].dtype;
+    return GRAM_OK;
+}
+
+static bool known_format(const char *format)
+{
+    return format && (strcmp(format, FORMAT) == 0 || strcmp(format, FORMAT_DATES) == 0 ||
+                      strcmp(format, FORMAT_MEMBERS) == 0);
+}
+
 static gram_status read_machine(gram_context *g, const struct gram_model_file *file,
                                 gram_machine *machine)
 {
@@ -412,7 +480,7 @@ static gram_status read_machine(gram_context *g, const struct gram_model_file *f
     const void *importance, *leaves;
     size_t bytes;
 
-    if (!format || (strcmp(format, FORMAT) != 0 && strcmp(format, FORMAT_DATES) != 0))
+    if (!known_format(format))
         return gram_model_bad(g, file, "its format is \"%s\", expected \"%s\"",
                               format ? format : "none", FORMAT);
     TRY(gram_model_need_encoder(g, file, &machine->encoder));
@@ -427,16 +495,11 @@ static gram_status read_machine(gram_context *g, const struct gram_model_file *f
     summary = gram_model_text(file, "summary");
     machine->summary = strdup(summary ? summary : "{}");
     machine->importance = malloc(bytes + 1);
-    machine->leaf = calloc((size_t)machine->tree.count + 1, sizeof *machine->leaf);
-    if (!machine->summary || !machine->importance || !machine->leaf)
+    if (!machine->summary || !machine->importance)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the machine");
     memcpy(machine->importance, importance, bytes);
-    for (int64_t i = 0; i <= machine->tree.count; i++) {
-        machine->leaves = i + 1;
-        TRY(need_leaf(g, file, i, machine, &machine->leaf[i]));
-    }
-    machine->dtype = machine->leaf[0].dtype;
-    return GRAM_OK;
+    TRY(need_members(g, file, strcmp(format, FORMAT_MEMBERS) == 0, machine));
+    return need_leaves(g, file, machine);
 }
 
 gram_status gram_machine_load(gram_context *g, const char *path, gram_machine **out)

@@ -191,10 +191,11 @@ static void variances(const struct machine_data *data, double *mean, double *var
             }
 }
 
-/* Adds a leaf's mean squared gradient, times the variance of the feature, to its column. */
+/* Adds a leaf's mean squared gradient, times the variance of the feature and the weight of its
+ * member, to its column. */
 static gram_status add_importance(gram_context *g, const struct machine_params *params,
                                   const struct machine_data *data, const struct machine_leaf *leaf,
-                                  gram_machine *machine)
+                                  double weight, gram_machine *machine)
 {
     const struct gram_encoder *encoder = machine->encoder;
     int64_t width = data->width, step = leaf->metric.full ? width + 1 : 1;
@@ -215,9 +216,45 @@ static gram_status add_importance(gram_context *g, const struct machine_params *
     for (int64_t c = 0; status == GRAM_OK && c < encoder->columns; c++)
         for (int64_t j = 0; j < encoder->column[c].width; j++) {
             int64_t at = encoder->column[c].first + j;
-            machine->importance[c] += agop[at * step] * variance[at] * (double)data->rows;
+            machine->importance[c] += weight * agop[at * step] * variance[at] * (double)data->rows;
         }
     gram_free(g, agop, bytes);
+    return status;
+}
+
+/* One member's leaf on the rows of data, and what it adds to the importances. */
+static gram_status train_member(gram_context *g, struct machine_job *job,
+                                const struct machine_params *params,
+                                const struct machine_data *data, double weight,
+                                gram_machine *machine, struct machine_leaf *leaf)
+{
+    gram_status status;
+
+    TRY(train_leaf(g, job, params, data, leaf));
+    gram_machine_progress(job, 0.9, "weighing features");
+    status = add_importance(g, params, data, leaf, weight, machine);
+    if (status == GRAM_OK)
+        status = gram_machine_leaf_settle(g, leaf);
+    if (status != GRAM_OK)
+        gram_machine_leaf_destroy(g, leaf);
+    return status;
+}
+
+/* All members of one leaf. */
+static gram_status train_members(gram_context *g, struct machine_job *job,
+                                 const struct machine_recipe *recipe,
+                                 const struct machine_data *data, int64_t leaf,
+                                 gram_machine *machine)
+{
+    const double from = job->from, to = job->to;
+    gram_status status = GRAM_OK;
+
+    for (int m = 0; status == GRAM_OK && m < recipe->members; m++) {
+        job->from = from + (to - from) * m / recipe->members;
+        job->to = from + (to - from) * (m + 1) / recipe->members;
+        status = train_member(g, job, &recipe->member[m].params, data, recipe->member[m].weight,
+                              machine, &machine->leaf[m * machine->leaves + leaf]);
+    }
     return status;
 }
 
@@ -230,34 +267,28 @@ static gram_status train_leaves(gram_context *g, struct machine_job *job,
     gram_status status;
 
     job->from = before, job->to = 1;
+    machine->members = recipe->members;
     gram_machine_progress(job, 0, all->rows > job->leaf_rows ? "splitting" : "training");
-    status =
-        gram_machine_tree_build(g, &recipe->params, all, job->leaf_rows, &machine->tree, &rows);
-    if (status == GRAM_OK && !(machine->leaf = calloc((size_t)rows.leaves, sizeof *machine->leaf)))
+    status = gram_machine_tree_build(g, &recipe->member[0].params, all, job->leaf_rows,
+                                     &machine->tree, &rows);
+    if (status == GRAM_OK)
+        machine->leaf = calloc((size_t)(rows.leaves * recipe->members), sizeof *machine->leaf);
+    if (status == GRAM_OK && !machine->leaf)
         status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the leaves");
-    for (; status == GRAM_OK && machine->leaves < rows.leaves; machine->leaves++) {
-        struct machine_leaf *leaf = &machine->leaf[machine->leaves];
-        const int64_t *first = rows.first + machine->leaves;
+    machine->leaves = machine->leaf ? rows.leaves : 0;
+    for (int64_t i = 0; status == GRAM_OK && i < rows.leaves; i++) {
+        const int64_t *first = rows.first + i;
         struct machine_encoded part = {0};
 
-        job->from = before + (1 - before) * (double)machine->leaves / (double)rows.leaves;
+        job->from = before + (1 - before) * (double)i / (double)rows.leaves;
         job->to = job->from + (1 - before) / (double)rows.leaves;
         if (rows.leaves == 1)
             part.data = *all;
         else
             status = part_of(g, job, all, rows.row + first[0], first[1] - first[0], &part);
         if (status == GRAM_OK)
-            status = train_leaf(g, job, &recipe->params, &part.data, leaf);
-        gram_machine_progress(job, 0.9, "weighing features");
-        if (status == GRAM_OK)
-            status = add_importance(g, &recipe->params, &part.data, leaf, machine);
-        if (status == GRAM_OK)
-            status = gram_machine_leaf_settle(g, leaf);
+            status = train_members(g, job, recipe, &part.data, i, machine);
         gram_machine_encoded_destroy(g, &part);
-        if (status != GRAM_OK) {
-            gram_machine_leaf_destroy(g, leaf);
-            break;
-        }
     }
     gram_machine_leaf_rows_destroy(&rows);
     return status;
@@ -278,7 +309,7 @@ static void add_word(struct gram_json_text *t, const char *name, const char *wor
 static void describe_choices(struct gram_json_text *t, const struct machine_recipe *recipe,
                              double ridge, const gram_machine *machine)
 {
-    const struct machine_params *p = &recipe->params;
+    const struct machine_params *p = &recipe->member[0].params;
 
     gram_json_add_name(t, "hyperparameters");
     gram_json_add(t, "{");
@@ -297,6 +328,20 @@ static void describe_choices(struct gram_json_text *t, const struct machine_reci
     if (machine->target.classes == 0)
         add_word(t, "target_transform", gram_machine_transform_name(recipe->transform));
     gram_json_add(t, "}");
+}
+
+/* The members of an ensemble, whose first one has the hyperparameters above. */
+static void describe_members(struct gram_json_text *t, const struct machine_recipe *recipe)
+{
+    gram_json_add_name(t, "ensemble");
+    gram_json_add(t, "[");
+    for (int m = 0; m < recipe->members; m++) {
+        gram_json_add(t, m ? ", {" : "{");
+        add_pair(t, "weight", recipe->member[m].weight);
+        gram_machine_params_json(t, &recipe->member[m].params);
+        gram_json_add(t, "}");
+    }
+    gram_json_add(t, "]");
 }
 
 /* Columns with more categories than options.max_categories: how many of them are told apart. */
@@ -368,13 +413,15 @@ static gram_status describe_fit(gram_context *g, const struct machine_job *job,
     describe_categories(t, machine->encoder);
     describe_choices(t, recipe, r->ridge, machine);
     gram_machine_class_weights_json(t, job, &machine->target);
+    if (recipe->members > 1)
+        describe_members(t, recipe);
     add_word(t, "solver", r->iterations > 0 ? "conjugate gradients" : "cholesky");
     if (r->iterations > 0) {
         add_pair(t, "solver_iterations", r->iterations);
         add_pair(t, "residual", r->residual);
-        add_pair(t, "tolerance", recipe->params.tolerance);
+        add_pair(t, "tolerance", recipe->member[0].params.tolerance);
     }
-    if (recipe->params.iterations > 0 && !recipe->params.rounds_known) {
+    if (recipe->member[0].params.iterations > 0 && !recipe->member[0].params.rounds_known) {
         add_pair(t, "best_iteration", r->rounds);
         add_pair(t, "validation_mse", r->score / (double)job->rows);
     }
@@ -447,8 +494,11 @@ static gram_status build(gram_context *g, struct machine_job *job,
                                       &job->kind));
     TRY(gram_machine_encode(g, job, machine->encoder, job->row, job->rows,
                             (struct machine_scales){1, &job->kind}, &all));
-    if (!gram_machine_full_metric(job, all.data.width))
-        last.params.full = false;
+    for (int m = 0; m < recipe->members; m++) {
+        if (!gram_machine_full_metric(job, all.data.width))
+            last.member[m].params.full = false;
+        machine->weight[m] = recipe->member[m].weight;
+    }
     machine->importance =
         calloc((size_t)machine->encoder->columns + 1, sizeof *machine->importance);
     if (!machine->importance)
@@ -544,6 +594,7 @@ static gram_status check_options(gram_context *g, const gram_machine_options *o)
     TRY(check_range(g, "metric_power", o->metric_power, 0.01, 2));
     TRY(check_range(g, "time_limit", o->time_limit, 1e-3, 1e9));
     TRY(check_range(g, "iterations", o->iterations, -1, 100));
+    TRY(check_range(g, "ensemble", o->ensemble, 1, o->search < 0 ? 1 : MOST_MEMBERS));
     TRY(check_range(g, "leaf_rows", (double)o->leaf_rows, 10, 1e12));
     TRY(check_range(g, "max_categories", (double)o->max_categories, 2, 1e9));
     TRY(check_range(g, "metric_rows", (double)o->metric_rows, 10, 1e12));
@@ -664,9 +715,11 @@ static void default_recipe(const struct machine_job *job, struct machine_recipe 
 {
     const gram_machine_options *o = &job->o;
     bool classes = job->kind.classes > 0;
-    struct machine_params *params = &out->params;
+    struct machine_params *params = &out->member[0].params;
 
-    *out = (struct machine_recipe){.scaling = GRAM_STANDARDISE, .transform = o->target_transform};
+    *out = (struct machine_recipe){
+        .scaling = GRAM_STANDARDISE, .transform = o->target_transform, .members = 1};
+    out->member[0].weight = 1;
     if (out->transform == GRAM_TRANSFORM_AUTO)
         out->transform = GRAM_TRANSFORM_NONE;
     params->p = o->p > 0 ? o->p : fmax(1.5, o->q);

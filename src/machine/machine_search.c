@@ -378,6 +378,31 @@ static int64_t half_rows(const gram_context *g, const struct search *s, int64_t 
     return gram_least(rows, rows_that_fit(g, s));
 }
 
+/* The best trial with a metric, or the one without if it is better. */
+static struct trial *best_of(struct trial *plain, struct trial *learned)
+{
+    struct trial *best = &learned[learned[1].score < learned[0].score];
+
+    return plain->score < best->score ? plain : best;
+}
+
+/* The trials of the first level that are best together. */
+static gram_status pick(gram_context *g, struct search *s, gram_transform transform)
+{
+    struct machine_trials *all = &s->job->trials;
+    struct machine_ensemble e;
+
+    s->keeps = false;
+    if (s->members < 2)
+        return GRAM_OK;
+    TRY(gram_machine_ensemble_select(g, s, transform, s->members, false, &e));
+    for (int m = 0; m < e.members; m++)
+        s->picked[m] = (struct trial){.params = all->at[e.trial[m]].params};
+    s->picks = e.members;
+    gram_machine_outputs_forget(all);
+    return GRAM_OK;
+}
+
 /* Both levels: what is best without a metric, and with each form of one. */
 static gram_status levels(gram_context *g, struct search *s, const struct trial *start,
                           struct trial *plain, struct trial *learned)
@@ -391,6 +416,7 @@ static gram_status levels(gram_context *g, struct search *s, const struct trial 
 
     s->last = began + 0.8 * limit;
     s->deadline = s->job->o.search > 0 ? began + 0.6 * limit : 0;
+    s->keeps = s->members > 1;
     TRY(gram_machine_level_open(g, s, PARTS * first, false));
     TRY(try_families(g, s, effort, start, family, &count));
     if (count == 0)
@@ -398,6 +424,7 @@ static gram_status levels(gram_context *g, struct search *s, const struct trial 
     *plain = family[0];
     TRY(try_learning(g, s, effort, family, count, learned));
     TRY(try_more(g, s, plain, learned));
+    TRY(pick(g, s, best_of(plain, learned)->transform));
     if (s->level.rows == s->job->rows || second <= first)
         return GRAM_OK;
     s->deadline = s->job->o.search > 0 ? s->last : 0;
@@ -405,42 +432,83 @@ static gram_status levels(gram_context *g, struct search *s, const struct trial 
     return try_again(g, s, plain, learned);
 }
 
-/* A trial once more among the rows of the last level: its ridge, and the outputs that say how good
- * it is and calibrate probabilities. */
-static gram_status try_last(gram_context *g, struct search *s, struct trial *t,
-                            struct machine_held_out *out)
+/* A trial once more among the rows of the last level; its score is INFINITY if it cannot be
+ * trained. */
+static gram_status last_trial(gram_context *g, struct search *s, int ridges, struct trial *t)
 {
     struct machine_metric metric[PARTS] = {{0}, {0}};
-    gram_status status =
-        gram_machine_level_open(g, s, gram_least(LAST_ROWS, rows_that_fit(g, s)), true);
     int rounds = s->level.parts == PARTS ? t->params.iterations : 0;
-    double ridges[MOST_RIDGES];
-    int count = ridges_near(s, t->params.ridge, ridges);
+    double near[MOST_RIDGES];
+    int count = ridges_near(s, t->params.ridge, near);
+    gram_status status = GRAM_OK;
 
-    if (status == GRAM_OK)
-        show(s);
+    show(s);
+    t->score = INFINITY;
     for (int round = 0; status == GRAM_OK && round < rounds; round++)
         status = learn(g, s, t, metric);
     if (status == GRAM_OK)
-        status = gram_machine_trial_score(g, s, metric, ridges, count, t);
-    if (status == GRAM_OK && isfinite(t->score))
-        status = gram_machine_trial_keep(g, s, t, out);
+        status = gram_machine_trial_score(g, s, metric, near, count < ridges ? count : ridges, t);
     for (int p = 0; p < PARTS; p++)
         gram_machine_metric_destroy(&metric[p]);
     return status == GRAM_NUMERICAL ? GRAM_OK : status;
+}
+
+static bool same(const struct machine_params *a, const struct machine_params *b)
+{
+    return a->p == b->p && a->q == b->q && a->bandwidth == b->bandwidth &&
+           a->iterations == b->iterations &&
+           (a->iterations == 0 || (a->full == b->full && a->power == b->power));
+}
+
+/* The winner on the rows of the last level: its ridge, and the outputs that say how good it is and
+ * calibrate probabilities.  With an ensemble, those that were picked too, and the best of all of
+ * them together. */
+static gram_status try_last(gram_context *g, struct search *s, struct trial *best,
+                            struct machine_ensemble *e, struct machine_held_out *out)
+{
+    TRY(gram_machine_level_open(g, s, gram_least(LAST_ROWS, rows_that_fit(g, s)), true));
+    s->keeps = true;
+    TRY(last_trial(g, s, MOST_RIDGES, best));
+    if (!isfinite(best->score))
+        return GRAM_OK;
+    s->given_transform = s->job->kind.classes == 0;
+    s->transform = gram_machine_level_transform(&s->level, best->transform);
+    for (int m = 0; m < s->picks && !time_is_up(s); m++)
+        if (!same(&s->picked[m].params, &best->params))
+            TRY(last_trial(g, s, 1, &s->picked[m]));
+    TRY(gram_machine_ensemble_select(g, s, best->transform, s->members, true, e));
+    for (int m = 0; m < e->members; m++)
+        s->job->trials.at[e->trial[m]].weight = e->weight[m];
+    return gram_machine_trial_keep(g, s, best, out);
+}
+
+/* Puts what was chosen on the last level into the recipe. */
+static void settle(const struct search *s, const struct machine_ensemble *e,
+                   struct machine_recipe *recipe)
+{
+    for (int m = 0; m < e->members; m++) {
+        struct machine_params *params = &recipe->member[m].params;
+
+        *params = s->job->trials.at[e->trial[m]].params;
+        params->rounds_known = true;
+        params->ridge_chosen = !s->given_ridge;
+        recipe->member[m].weight = e->weight[m];
+    }
+    recipe->members = e->members > 0 ? e->members : 1;
 }
 
 static gram_status run(gram_context *g, struct search *s, struct machine_recipe *recipe,
                        struct machine_held_out *out)
 {
     const gram_machine_options *o = &s->job->o;
-    struct trial start = {.params = recipe->params, .transform = recipe->transform};
+    struct trial start = {.params = recipe->member[0].params, .transform = recipe->transform};
     struct trial plain, learned[FORMS], *best;
+    struct machine_ensemble ensemble = {0};
 
     start.score = INFINITY;
     if (o->search < 0) { /* the documented defaults: only their outputs are found */
         s->given_ridge = true;
-        return try_last(g, s, &start, out);
+        return try_last(g, s, &start, &ensemble, out);
     }
     if (o->bandwidth == 0)
         start.params.bandwidth = 1;
@@ -448,15 +516,16 @@ static gram_status run(gram_context *g, struct search *s, struct machine_recipe 
     TRY(levels(g, s, &start, &plain, learned));
     if (!isfinite(plain.score)) /* no time for a single trial: the defaults stand */
         return GRAM_OK;
-    best = &learned[learned[1].score < learned[0].score];
+    best = best_of(&start, learned);
     s->job->without = plain.score;
     s->job->with = best->score;
     if (!(best->score < 0.995 * plain.score)) /* less is not worth a metric */
         best = &plain;
-    TRY(try_last(g, s, best, out));
-    recipe->params = best->params;
-    recipe->params.rounds_known = true;
-    recipe->params.ridge_chosen = !s->given_ridge;
+    TRY(try_last(g, s, best, &ensemble, out));
+    recipe->member[0].params = best->params; /* if nothing could be scored again */
+    recipe->member[0].params.rounds_known = true;
+    recipe->member[0].params.ridge_chosen = !s->given_ridge;
+    settle(s, &ensemble, recipe);
     recipe->transform = best->transform;
     return GRAM_OK;
 }
@@ -470,12 +539,27 @@ static void give_back(void)
 #endif
 }
 
+/* How many machines may be chosen together: where nothing is said, several if a solve with all rows
+ * takes a fraction of a second.  On few rows a choice among so many means flatters their errors,
+ * and intervals that come from these would be too narrow. */
+static int members_of(const struct machine_job *job)
+{
+    double n = (double)job->rows, work = n * n * (n / 3 + 10 * (double)job->table->columns);
+
+    if (job->o.search < 0 || job->o.ensemble > 0)
+        return job->o.search < 0 ? 1 : job->o.ensemble;
+    if (job->rows < 200)
+        return 1;
+    return work < 2e10 ? 6 : work < 6e10 ? 4 : 1;
+}
+
 gram_status gram_machine_search(gram_context *g, struct machine_job *job,
                                 struct machine_recipe *recipe, struct machine_held_out *out)
 {
     struct search s = {.job = job,
                        .random = job->o.seed,
                        .given_ridge = job->o.regularization > 0,
+                       .members = members_of(job),
                        .opened = gram_machine_seconds()};
     gram_status status;
 

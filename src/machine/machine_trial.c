@@ -245,18 +245,14 @@ static void choose(const struct search *s, const struct losses *l, int *ridge, i
     *ridge = *transform = 0;
     for (int r = 0; r < l->count; r++)
         for (int t = 0; t < s->level.transforms; t++)
-            if (l->sum[r][t] < best) {
+            if (l->sum[r][t] < best && (!s->given_transform || t == s->transform)) {
                 best = l->sum[r][t];
                 *ridge = r;
                 *transform = t;
             }
 }
 
-/*
- * What every row of the level adds to the loss of outputs f (rows by outputs, column-major) under a
- * transform.
- */
-static void losses_of_rows(const struct search *s, int transform, const double *f, double *loss)
+void gram_machine_trial_losses(const struct search *s, int transform, const double *f, double *loss)
 {
     const struct level *level = &s->level;
 
@@ -294,10 +290,12 @@ static gram_status remember(gram_context *g, struct search *s, const struct tria
     };
     double now = gram_machine_seconds();
 
-    losses_of_rows(s, transform, s->level.out, s->level.loss);
+    gram_machine_trial_losses(s, transform, s->level.out, s->level.loss);
     one.spread = spread_of(s, s->level.loss);
     one.seconds = now - (s->before > 0 ? s->before : s->opened);
     s->before = now;
+    if (s->keeps)
+        TRY(gram_machine_outputs_keep(g, s, &one));
     return gram_machine_trials_add(g, &s->job->trials, &one);
 }
 

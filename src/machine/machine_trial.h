@@ -50,6 +50,12 @@ struct search {
     int tried, levels;   /* trials, and levels that were opened */
     bool given_ridge;
     uint64_t random;
+    int members;                       /* the most of an ensemble */
+    bool keeps;                        /* the outputs of trials are kept */
+    bool given_transform;              /* trials are scored under one transform alone: */
+    int transform;                     /* its index */
+    struct trial picked[MOST_MEMBERS]; /* of the first level, for an ensemble */
+    int picks;
 };
 
 /* The first rows of the job, which are in random order, in two halves; joint: each half is scored
@@ -63,10 +69,43 @@ gram_status gram_machine_trial_score(gram_context *g, struct search *s,
                                      const struct machine_metric *metric, const double *ridges,
                                      int count, struct trial *t);
 
+/*
+ * What every row of the level adds to the loss of outputs f (rows by outputs, column-major) under a
+ * transform (its index): its squared error or, of a class, whether it is wrong plus the squared
+ * error of the outputs.
+ */
+void gram_machine_trial_losses(const struct search *s, int transform, const double *f,
+                               double *loss);
+
 /* The index of a transform among the level's. */
 int gram_machine_level_transform(const struct level *level, gram_transform transform);
 
 /* The outputs of the last trial, for the caller. */
 gram_status gram_machine_trial_keep(gram_context *g, const struct search *s,
                                     const struct trial *best, struct machine_held_out *out);
+
+/* ---- Ensembles ------------------------------------------------------------------------------- */
+
+/* Trials of a level, by their indices in the job, and the weights of their outputs, sum 1. */
+struct machine_ensemble {
+    int members;
+    int64_t trial[MOST_MEMBERS];
+    double weight[MOST_MEMBERS];
+    double errors; /* how much less the loss is than that of the best trial alone, in standard
+                      errors of the difference */
+};
+
+/* Keeps the outputs of the level's last trial in `one`, in place of those of a worse one if there
+ * are many. */
+gram_status gram_machine_outputs_keep(gram_context *g, const struct search *s,
+                                      struct machine_tried *one);
+void gram_machine_outputs_forget(struct machine_trials *all);
+
+/* Chooses at most `most` trials of the level under a transform.  sure: if the mean of several is
+ * not better than the best of them by a standard error of the difference, that one alone.  The
+ * level's outputs become those of what was chosen.  Without a trial, members is 0. */
+gram_status gram_machine_ensemble_select(gram_context *g, struct search *s,
+                                         gram_transform transform, int most, bool sure,
+                                         struct machine_ensemble *out);
+
 #endif

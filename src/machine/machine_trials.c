@@ -26,6 +26,8 @@ gram_status gram_machine_trials_add(gram_context *g, struct machine_trials *all,
 
 void gram_machine_trials_destroy(struct machine_trials *all)
 {
+    for (int64_t i = 0; i < all->count; i++)
+        free(all->at[i].outputs);
     free(all->at);
     *all = (struct machine_trials){0};
 }
@@ -94,6 +96,7 @@ void gram_machine_trials_json(struct gram_json_text *t, const struct machine_tri
         add_pair(t, "rows", (double)c->rows);
         add_pair(t, "score", c->score);
         add_pair(t, "spread", c->spread);
+        add_pair(t, "weight", c->weight);
         gram_machine_params_json(t, &c->params);
         if (c->transform != GRAM_TRANSFORM_AUTO)
             add_word(t, "target_transform", gram_machine_transform_name(c->transform));

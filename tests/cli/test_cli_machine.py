@@ -6,7 +6,18 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
-from gram_cli import BAD_DATA, NO_INPUT, NO_OUTPUT, SOURCE, USAGE, gram, gram_json, refusal, rows_of
+from gram_cli import (
+    BAD_DATA,
+    NO_INPUT,
+    NO_OUTPUT,
+    SOURCE,
+    USAGE,
+    gram,
+    gram_json,
+    refusal,
+    rows_of,
+    write_rows,
+)
 from machine_tables import FAST, NASTY, nasty_table, simple
 from safetensors.numpy import load_file
 
@@ -61,6 +72,29 @@ def test_the_trials_of_a_search(tmp_path):
     assert printed.splitlines()[1].startswith("1,1,1,120,")
     said = refusal(*arguments, "--trials", "no/trials", status=NO_OUTPUT, cwd=tmp_path)
     assert "no/trials" in said
+
+
+def test_an_ensemble_is_told(tmp_path):
+    generator = np.random.default_rng(5)
+    x = generator.uniform(-1, 1, (300, 6))
+    y = 3 * x[:, 0] * x[:, 1] + 0.05 * generator.normal(size=300)
+    write_rows(tmp_path / "t.csv", [[*"abcdef", "y"], *np.column_stack([x, y]).round(6).tolist()])
+    arguments = ["fit", "t.csv", "-y", "y", "-o", "m"]
+    report = gram_json(*arguments, "--trials", "trials.csv", cwd=tmp_path)
+    members = report["machine"]["ensemble"]
+    assert 1 < len(members) <= 6 and abs(sum(m["weight"] for m in members) - 1) < 1e-12
+    header, *rows = rows_of((tmp_path / "trials.csv").read_text())
+    weights = [float(row[header.index("weight")]) for row in rows]
+    assert sorted(w for w in weights if w > 0) == sorted(m["weight"] for m in members)
+    listed = ", ".join(f"{m['weight']:.3g}" for m in members)
+    for text in (gram(*arguments, cwd=tmp_path), gram("info", "m", cwd=tmp_path)):
+        assert f"mean of machines with the weights {listed}; of the first one:\n" in text
+    assert gram_json("info", "m", cwd=tmp_path)["machine"]["ensemble"] == members
+    alone = gram_json(*arguments, "--ensemble", "1", cwd=tmp_path)
+    assert "ensemble" not in alone["machine"]
+    assert alone["leave_one_out"]["score"] > report["leave_one_out"]["score"]
+    said = refusal(*arguments, "--ensemble", "2", "--fixed", status=USAGE, cwd=tmp_path)
+    assert "--ensemble and --fixed exclude each other" in said
 
 
 def test_model_is_safetensors(letters):

@@ -244,6 +244,97 @@ static void the_same_seed_chooses_the_same(struct harness *h)
     made_free(&train);
 }
 
+/* Predictions of the rows of a table; free() when done. */
+static double *predictions(struct harness *h, const gram_machine *machine, struct made *m)
+{
+    double *out = malloc((size_t)m->rows * sizeof *out);
+    gram_tensor vector = gram_vector(out, m->rows, GRAM_F64);
+
+    m->table.column = m->column;
+    CHECK(h, gram_machine_predict(h->g, machine, &m->table, &vector) == GRAM_OK, "%s",
+          gram_message(h->g));
+    return out;
+}
+
+/* An ensemble is as good as one machine or better, where it is chosen and where it is not, has
+ * importances that sum to 1, and comes back from its file. */
+static void several_machines_are_no_worse_than_one(struct harness *h)
+{
+    gram_machine_options one = GRAM_MACHINE_OPTIONS_INIT, many = GRAM_MACHINE_OPTIONS_INIT;
+    int chosen = 0;
+
+    one.ensemble = 1;
+    many.ensemble = 5;
+    for (uint64_t seed = 11; seed < 14; seed++) {
+        struct made train = make(400, 3, 0.05, seed), fresh = make(1000, 3, 0.05, seed + 100);
+        gram_machine *alone = fit(h, &train, false, &one), *loaded = NULL;
+        gram_machine *several = fit(h, &train, false, &many);
+        bool ensemble = strstr(gram_machine_describe(several), "\"ensemble\": [") != NULL;
+        double before = score(h, alone, &fresh, false).score, sum = 0;
+        double after = score(h, several, &fresh, false).score;
+        double *p = predictions(h, several, &fresh), *q;
+
+        chosen += ensemble;
+        CHECK(h, strstr(gram_machine_describe(alone), "\"ensemble\"") == NULL, "%s",
+              gram_machine_describe(alone));
+        CHECK(h, after < 1.05 * before, "rmse %g of several, %g of one", after, before);
+        CHECK(h, left_out(several, "score") <= left_out(alone, "score"),
+              "leave-one-out says %g of several, %g of one", left_out(several, "score"),
+              left_out(alone, "score"));
+        for (int j = 0; j < WIDTH; j++) {
+            gram_machine_feature feature = {.size = sizeof feature};
+
+            CHECK(h, gram_machine_feature_at(h->g, several, j, &feature) == GRAM_OK, "%s",
+                  gram_message(h->g));
+            sum += feature.importance;
+        }
+        CHECK(h, fabs(sum - 1) < 1e-12, "importances sum to %g", sum);
+        CHECK(h, gram_machine_save(h->g, several, "several.gram") == GRAM_OK, "%s",
+              gram_message(h->g));
+        CHECK(h, gram_machine_load(h->g, "several.gram", &loaded) == GRAM_OK, "%s",
+              gram_message(h->g));
+        q = predictions(h, loaded, &fresh);
+        CHECK(h, memcmp(p, q, (size_t)fresh.rows * sizeof *p) == 0, "a file changes predictions");
+        (void)remove("several.gram");
+        free(p);
+        free(q);
+        gram_machine_destroy(alone);
+        gram_machine_destroy(several);
+        gram_machine_destroy(loaded);
+        made_free(&train);
+        made_free(&fresh);
+    }
+    CHECK(h, chosen > 0, "no ensemble was chosen");
+}
+
+/* Several leaves with several machines each: the tree is the same, and so are rows in any order. */
+static void members_share_a_tree(struct harness *h)
+{
+    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    struct made train = make(500, 3, 0.3, 15), fresh = make(300, 3, 0.3, 16);
+    gram_machine *machine, *loaded = NULL;
+    double *p, *q;
+
+    o.ensemble = 3;
+    o.leaf_rows = 200;
+    machine = fit(h, &train, false, &o);
+    CHECK(h, strstr(gram_machine_describe(machine), "\"leaves\": 1,") == NULL, "one leaf");
+    CHECK(h, score(h, machine, &fresh, false).r2 > 0.3, "r2 %g",
+          score(h, machine, &fresh, false).r2);
+    CHECK(h, gram_machine_save(h->g, machine, "leaves.gram") == GRAM_OK, "%s", gram_message(h->g));
+    CHECK(h, gram_machine_load(h->g, "leaves.gram", &loaded) == GRAM_OK, "%s", gram_message(h->g));
+    p = predictions(h, machine, &fresh);
+    q = predictions(h, loaded, &fresh);
+    CHECK(h, memcmp(p, q, (size_t)fresh.rows * sizeof *p) == 0, "a file changes predictions");
+    (void)remove("leaves.gram");
+    free(p);
+    free(q);
+    gram_machine_destroy(machine);
+    gram_machine_destroy(loaded);
+    made_free(&train);
+    made_free(&fresh);
+}
+
 /* From two rows on, and of columns that say nothing. */
 static void few_rows_are_fitted(struct harness *h)
 {
@@ -262,13 +353,15 @@ static void few_rows_are_fitted(struct harness *h)
 }
 
 static const struct test_function tests[] = {
-    {               "noise_is_not_learned",                noise_is_not_learned},
-    {"features_are_learned_where_it_helps", features_are_learned_where_it_helps},
-    {        "what_is_given_is_not_varied",         what_is_given_is_not_varied},
-    {        "the_score_is_that_of_refits",         the_score_is_that_of_refits},
-    {       "probabilities_are_calibrated",        probabilities_are_calibrated},
-    {     "the_same_seed_chooses_the_same",      the_same_seed_chooses_the_same},
-    {                "few_rows_are_fitted",                 few_rows_are_fitted},
+    {                  "noise_is_not_learned",                   noise_is_not_learned},
+    {   "features_are_learned_where_it_helps",    features_are_learned_where_it_helps},
+    {           "what_is_given_is_not_varied",            what_is_given_is_not_varied},
+    {           "the_score_is_that_of_refits",            the_score_is_that_of_refits},
+    {          "probabilities_are_calibrated",           probabilities_are_calibrated},
+    {        "the_same_seed_chooses_the_same",         the_same_seed_chooses_the_same},
+    {"several_machines_are_no_worse_than_one", several_machines_are_no_worse_than_one},
+    {                  "members_share_a_tree",                   members_share_a_tree},
+    {                   "few_rows_are_fitted",                    few_rows_are_fitted},
 };
 
 int main(void)

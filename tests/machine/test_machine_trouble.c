@@ -124,7 +124,11 @@ static void check_refusals(struct harness *h)
     o.task = GRAM_REGRESSION;
     expect_refusal(h, table_of(&s), &s.label, &o, "holds labels");
     expect_refusal(h, table_of(&s), &none, NULL, "0 rows have a target");
-    o.task = GRAM_TASK_AUTO, o.size = 1 << 20;
+    o.task = GRAM_TASK_AUTO, o.ensemble = 2;
+    expect_refusal(h, table_of(&s), &s.number, &o, "options.ensemble is 2, expected 1 to 1");
+    o.search = 0, o.ensemble = 9;
+    expect_refusal(h, table_of(&s), &s.number, &o, "options.ensemble is 9, expected 1 to 8");
+    o.search = -1, o.ensemble = 0, o.size = 1 << 20;
     expect_refusal(h, table_of(&s), &s.number, &o, "options.size is 1048576");
     sample_destroy(&s);
 }
@@ -259,6 +263,7 @@ static void check_allocations(struct harness *h)
 
     options.threads = 1;
     o.search = 0; /* what is chosen allocates, too */
+    o.ensemble = 3;
     o.iterations = 1;
     o.solver = GRAM_SOLVER_CG;
     failing_alloc_use(&alloc, &options);

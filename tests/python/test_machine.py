@@ -13,6 +13,8 @@ import gram
 import numpy as np
 import pandas as pd
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 
 BUILD = pathlib.Path(os.environ["GRAM_BUILD_DIR"])
 SOURCE = pathlib.Path(os.environ["GRAM_SOURCE_DIR"])
@@ -132,6 +134,39 @@ def test_the_model_file_is_that_of_the_command(tmp_path, diamonds, machine):
     (tmp_path / "model").write_bytes(b"nothing that could be a model")
     with pytest.raises(ValueError):
         gram.Machine.load(tmp_path / "model")
+
+
+def test_an_ensemble_is_the_weighted_mean_of_its_members(tmp_path):
+    """Each member is a model file of its own without the others."""
+    x = np.random.default_rng(3).uniform(-1, 1, (300, 10))
+    noise = np.random.default_rng(4).standard_normal(300)
+    for ensemble in (8, 1):
+        machine = gram.Machine.fit(x, 3 * x[:, 0] * x[:, 1] + 0.05 * noise, ensemble=ensemble)
+        path = str(tmp_path / "model")
+        machine.save(path)
+        arrays = load_file(path)
+        with safe_open(path, "numpy") as file:
+            texts = file.metadata()
+        weights = arrays.pop("members", np.ones(1))
+        assert texts["format"] == ("gram.machine.3" if ensemble > 1 else "gram.machine.1")
+        assert (len(weights) > 1) == (ensemble > 1) and abs(weights.sum() - 1) < 1e-12
+        told = machine.description.get("ensemble", [{"weight": 1.0}])
+        assert [member["weight"] for member in told] == weights.tolist()
+        assert sum(trial["weight"] for trial in machine.trials) == pytest.approx(1)
+        mean = np.zeros(300)
+        for i, weight in enumerate(weights):
+            of_one = {
+                name.replace(f"leaf.{i}.", "leaf.0."): array
+                for name, array in arrays.items()
+                if not name.startswith("leaf.") or name.startswith(f"leaf.{i}.")
+            }
+            save_file(of_one, path, {**texts, "format": "gram.machine.1"})
+            mean += weight * gram.Machine.load(path).predict(x)
+        np.testing.assert_allclose(machine.predict(x), mean, rtol=1e-6, atol=1e-6)
+    wrong = {**arrays, "members": np.array([0.5, 0.6])}
+    save_file(wrong, path, {**texts, "format": "gram.machine.3"})
+    with pytest.raises(ValueError, match="members is not 1 to 8 positive numbers"):
+        gram.Machine.load(path)
 
 
 def test_pickling(diamonds, machine):
