@@ -185,7 +185,7 @@ WRONG = [
     (["fit", "--metric-", "y"], "--metric- could be --metric-power or --metric-rows"),
     (["cdist", "x", "--json=yes"], "--json takes no value"),
     (["info", "--threads", "2"], "unknown option --threads (see gram info --help)"),
-    (["importance", "m", "-t", "2"], "unknown option -t (see gram importance --help)"),
+    (["info", "m", "-t", "2"], "unknown option -t (see gram info --help)"),
     (["help", "--progress", "never"], "unknown option --progress (see gram help --help)"),
     (["cdist", "x", "--progress", "never"], "unknown option --progress (see gram cdist --help)"),
     (["cdist", "x", "--dtype"], "--dtype needs a value"),

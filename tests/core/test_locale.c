@@ -32,10 +32,28 @@ static gram_machine *load(struct harness *h, const char *path)
     return m;
 }
 
+/* A description without its seconds, which are those of this process and not in the file: numbers,
+ * and one object, which is its last member. */
+static void without_seconds(const char *text, char *out, size_t size)
+{
+    static const char mark[] = ", \"seconds\": ";
+    size_t used = 0;
+
+    while (*text && used + 1 < size) {
+        if (strncmp(text, mark, strlen(mark)) == 0) {
+            text += strlen(mark);
+            text += *text == '{' ? strcspn(text, "}") + 1 : strcspn(text, ",}");
+        } else {
+            out[used++] = *text++;
+        }
+    }
+    out[used] = '\0';
+}
+
 static void check_alike(struct harness *h, const gram_table *table, const gram_machine *machines[2])
 {
     double predictions[2][ROWS];
-    size_t length[2];
+    static char text[2][1 << 14];
 
     for (int i = 0; i < 2; i++) {
         gram_tensor out = gram_vector(predictions[i], ROWS, GRAM_F64);
@@ -44,15 +62,9 @@ static void check_alike(struct harness *h, const gram_table *table, const gram_m
     }
     for (int i = 0; i < ROWS; i++)
         CHECK(h, predictions[0][i] == predictions[1][i], "row %d", i);
-    for (int i = 0; i < 2; i++) { /* seconds are those of this process, and not in the file */
-        const char *text = gram_machine_describe(machines[i]), *seconds = strstr(text, "\"seconds");
-        length[i] = seconds ? (size_t)(seconds - text) - strlen(", ") : strlen(text) - strlen("}");
-    }
-    CHECK(h,
-          length[0] == length[1] && strncmp(gram_machine_describe(machines[0]),
-                                            gram_machine_describe(machines[1]), length[0]) == 0,
-          "\"%s\" and \"%s\"", gram_machine_describe(machines[0]),
-          gram_machine_describe(machines[1]));
+    for (int i = 0; i < 2; i++)
+        without_seconds(gram_machine_describe(machines[i]), text[i], sizeof text[i]);
+    CHECK(h, strcmp(text[0], text[1]) == 0, "\"%s\" and \"%s\"", text[0], text[1]);
 }
 
 /* Fitted and saved under commas, loaded under points, and the other way. */
