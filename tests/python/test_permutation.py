@@ -1,11 +1,11 @@
-"""test_cli_permutation.py - gram importance --permutation, and Machine.permutation_importance"""
+"""test_permutation.py - gram importance --permutation, and Machine.permutation_importance"""
 
+import gram as library
 import numpy as np
 import pytest
 from gram_cli import USAGE, gram, gram_json, refusal, rows_of, write_rows
-from machine_tables import FAST
 
-import gram as library
+FAST = ["--iterations", "0", "--threads", "1"]
 
 
 def rows(seed, count):
