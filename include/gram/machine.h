@@ -144,9 +144,8 @@ typedef struct gram_machine gram_machine;
  * of the best of them is better than the best one alone, by more than a standard error of the
  * difference between their losses row by row, the model has all of them: they share the encoding,
  * the target's scale and transform, and the tree, and its outputs are the weighted mean of theirs,
- * before calibration.  A model has at most options.ensemble machines; if that is 0, one for fewer
- * than 200 rows, and otherwise up to 6, 4 or 1 where n^2 (n / 3 + 10 columns) is below 2e10, below
- * 6e10 or above.
+ * before calibration.  A model has at most options.ensemble machines; if that is 0, up to 6 from
+ * 200 rows on where n^2 (n / 3 + 10 columns) is below 2e10, and otherwise one.
  *
  * Encoding: numbers are shifted and scaled by the statistics of the training rows.  A missing
  * number is replaced by the median of the training rows and, if any number of its column was

@@ -550,7 +550,7 @@ static int members_of(const struct machine_job *job)
         return job->o.search < 0 ? 1 : job->o.ensemble;
     if (job->rows < 200)
         return 1;
-    return work < 2e10 ? 6 : work < 6e10 ? 4 : 1;
+    return work < 2e10 ? 6 : 1;
 }
 
 gram_status gram_machine_search(gram_context *g, struct machine_job *job,

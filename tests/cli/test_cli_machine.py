@@ -77,7 +77,8 @@ def test_the_trials_of_a_search(tmp_path):
 def test_an_ensemble_is_told(tmp_path):
     generator = np.random.default_rng(5)
     x = generator.uniform(-1, 1, (300, 6))
-    y = 3 * x[:, 0] * x[:, 1] + 0.05 * generator.normal(size=300)
+    y = np.sin(3 * x[:, 0] + x[:, 1]) + np.abs(x[:, 2]) * x[:, 3] + x[:, 4]
+    y = y + 0.05 * generator.normal(size=300)
     write_rows(tmp_path / "t.csv", [[*"abcdef", "y"], *np.column_stack([x, y]).round(6).tolist()])
     arguments = ["fit", "t.csv", "-y", "y", "-o", "m"]
     report = gram_json(*arguments, "--trials", "trials.csv", cwd=tmp_path)

@@ -138,10 +138,11 @@ def test_the_model_file_is_that_of_the_command(tmp_path, diamonds, machine):
 
 def test_an_ensemble_is_the_weighted_mean_of_its_members(tmp_path):
     """Each member is a model file of its own without the others."""
-    x = np.random.default_rng(3).uniform(-1, 1, (300, 10))
+    x = np.random.default_rng(3).uniform(-1, 1, (300, 6))
     noise = np.random.default_rng(4).standard_normal(300)
+    y = np.sin(3 * x[:, 0] + x[:, 1]) + np.abs(x[:, 2]) * x[:, 3] + x[:, 4] + 0.05 * noise
     for ensemble in (8, 1):
-        machine = gram.Machine.fit(x, 3 * x[:, 0] * x[:, 1] + 0.05 * noise, ensemble=ensemble)
+        machine = gram.Machine.fit(x, y, ensemble=ensemble)
         path = str(tmp_path / "model")
         machine.save(path)
         arrays = load_file(path)
