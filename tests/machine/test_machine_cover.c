@@ -302,8 +302,8 @@ static void expect_intervals(struct harness *h, enum noise noise, int64_t rows, 
         struct made train, fresh;
         gram_machine *machine;
 
-        make(&train, rows, noise, (uint64_t)(100 * s + 1));
-        make(&fresh, FRESH, noise, (uint64_t)(100 * s + 2));
+        make(&train, rows, noise, 100 * (uint64_t)s + 1);
+        make(&fresh, FRESH, noise, 100 * (uint64_t)s + 2);
         machine = fit(h, &train, &train.numbers, o);
         sum += interval_share(h, machine, &fresh);
         gram_machine_destroy(machine);
@@ -375,8 +375,8 @@ static void sets_cover(struct harness *h)
             gram_machine *machine;
 
             fixed.search = -1;
-            make(&train, size ? 1000 : 60, NORMAL, (uint64_t)(100 * s + 3));
-            make(&fresh, FRESH, NORMAL, (uint64_t)(100 * s + 4));
+            make(&train, size ? 1000 : 60, NORMAL, 100 * (uint64_t)s + 3);
+            make(&fresh, FRESH, NORMAL, 100 * (uint64_t)s + 4);
             machine = fit(h, &train, &train.labels, size ? &fixed : NULL);
             for (int l = 0; l < 2; l++)
                 sum[size][l] += set_share(h, machine, &fresh, levels[l]) / seeds[size];
@@ -406,6 +406,7 @@ static struct bytes read_bytes(const char *path, int64_t count)
     FILE *file = fopen(path, "rb");
     uint64_t header;
     long long begin, end;
+    char *at;
 
     if (!file)
         exit(EXIT_FAILURE);
@@ -414,9 +415,13 @@ static struct bytes read_bytes(const char *path, int64_t count)
     (void)fclose(file);
     memcpy(&header, b.data, sizeof header);
     b.name = strstr(b.data + 8, "target.scores");
-    if (!b.name ||
-        sscanf(strstr(b.name, "data_offsets"), "data_offsets\": [%lld, %lld]", &begin, &end) != 2 ||
-        end - begin != count * 8)
+    at = b.name ? strstr(b.name, "data_offsets") : NULL;
+    at = at ? strchr(at, '[') : NULL;
+    if (!at)
+        exit(EXIT_FAILURE);
+    begin = strtoll(at + 1, &at, 10);
+    end = strtoll(at + 1, NULL, 10); /* behind the comma */
+    if (end - begin != count * 8)
         exit(EXIT_FAILURE);
     b.scores = (double *)(void *)(b.data + 8 + header + begin);
     return b;
