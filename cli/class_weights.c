@@ -12,19 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether all of a text is a number. */
-static int is_number(const char *text, double *value)
-{
-    const char *end = number_parse(text, value);
-
-    return end && !*end;
-}
-
 static int is_class_of(const gram_column *target, int64_t rows, const char *label)
 {
     double value = 0;
 
-    if (target->numbers && !is_number(label, &value))
+    if (target->numbers && !number_parse_all(label, &value))
         return 0;
     for (int64_t row = 0; row < rows; row++)
         if (target->numbers ? target->numbers[row] == value
@@ -86,7 +78,7 @@ static enum exit_status read_one(char *text, struct class_weights *w, struct fai
         return fail(why, CLI_USAGE,
                     "--class-weight holds \"%.200s\", expected balanced or LABEL=WEIGHT,...", text);
     *equals = '\0';
-    if (!is_number(equals + 1, &value) || !(value > 0) || isinf(value))
+    if (!number_parse_all(equals + 1, &value) || !(value > 0) || isinf(value))
         return fail(why, CLI_USAGE,
                     "--class-weight of \"%.200s\" is \"%.100s\", expected a number of more than 0",
                     text, equals + 1);
@@ -103,7 +95,7 @@ static const char *respelled(const char *label, const gram_column *target, char 
 {
     double value;
 
-    if (!target->numbers || !is_number(label, &value))
+    if (!target->numbers || !number_parse_all(label, &value))
         return label;
     number_format(room, value);
     return room;

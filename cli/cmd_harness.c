@@ -165,8 +165,8 @@ static enum exit_status run_curve(const struct settings *s, int count, char **op
                     "and --isa");
     for (int i = 1; i < count; i++) {
         double value = 0;
-        const char *end = number_parse(operands[i], &value);
-        if (!end || *end || !(value >= 1 && value <= 0x1p31) || value != floor(value))
+        if (!number_parse_all(operands[i], &value) || !(value >= 1 && value <= 0x1p31) ||
+            value != floor(value))
             return fail(why, CLI_USAGE, "size \"%.100s\" is not a number from 1 to 2^31",
                         operands[i]);
         *sizes[i - 1] = (int64_t)value;

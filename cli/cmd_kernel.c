@@ -124,14 +124,12 @@ static enum exit_status read_parameters(const struct option_texts *texts, struct
                                         struct failure *why)
 {
     for (out->count = 0; out->count < texts->count; out->count++) {
-        const char *text = texts->text[out->count], *mark = strchr(text, '='), *end = NULL;
+        const char *text = texts->text[out->count], *mark = strchr(text, '=');
         char *name = out->names[out->count];
         size_t length = mark ? (size_t)(mark - text) : 0;
         double value;
 
-        if (mark && length < sizeof *out->names)
-            end = number_parse(mark + 1, &value);
-        if (!end || *end)
+        if (!mark || length >= sizeof *out->names || !number_parse_all(mark + 1, &value))
             return fail(why, CLI_USAGE, "--param is \"%s\", expected a name, = and a number", text);
         memcpy(name, text, length);
         name[length] = '\0';

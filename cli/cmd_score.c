@@ -68,13 +68,6 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int parse_all(const char *text, double *value)
-{
-    const char *end = number_parse(text, value);
-
-    return end && !*end;
-}
-
 static void classes_free(struct classes *c)
 {
     free(c->name);
@@ -96,7 +89,7 @@ static enum exit_status classes_of(const gram_machine *machine, struct classes *
     }
     for (int64_t k = 0; k < count; k++) {
         out->name[k] = gram_machine_class_name(machine, k);
-        out->numbers += parse_all(out->name[k], &out->number[out->numbers]);
+        out->numbers += number_parse_all(out->name[k], &out->number[out->numbers]);
     }
     qsort(out->name, (size_t)count, sizeof *out->name, by_name);
     qsort(out->number, (size_t)out->numbers, sizeof *out->number, by_number);
@@ -109,7 +102,7 @@ static int is_class(const struct classes *c, const char *label)
 
     if (bsearch(&label, c->name, (size_t)c->count, sizeof *c->name, by_name))
         return 1;
-    return parse_all(label, &value) &&
+    return number_parse_all(label, &value) &&
            bsearch(&value, c->number, (size_t)c->numbers, sizeof *c->number, by_number);
 }
 

@@ -54,14 +54,8 @@ static void machine_text(struct output *out, const char *description)
 /* Names the columns that had more categories than --max-categories. */
 static void categories_text(struct output *out, const char *description)
 {
-    size_t size;
-    const char *kept = json_member(description, "most_frequent_categories", &size);
-
-    if (!kept)
-        return;
-    output_text(out, "the most frequent categories are kept apart; all others count as one: ");
-    output_name(out, kept + 1, size - 2);
-    output_text(out, "\n");
+    member_text(out, description, "most_frequent_categories",
+                "the most frequent categories are kept apart; all others count as one: ");
 }
 
 /* The score where nothing was held out; null where the library has none either. */

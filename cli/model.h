@@ -71,6 +71,11 @@ enum exit_status importance_chart(const char *path, const char *about,
 void score_json(struct json *j, const gram_machine_score *score);
 void score_text(struct output *out, const gram_machine_score *score);
 
+/* Writes a heading and the members of an object of a description as a line; nothing if the
+ * description does not have it. */
+void member_text(struct output *out, const char *description, const char *name,
+                 const char *heading);
+
 /* The weights of the classes that a machine was trained with, from its description: as a member of
  * an open object, and as a line; nothing if there are none. */
 void class_weight_json(struct json *j, const char *description);

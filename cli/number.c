@@ -143,6 +143,13 @@ const char *number_parse(const char *text, double *value)
     return at;
 }
 
+int number_parse_all(const char *text, double *value)
+{
+    const char *end = number_parse(text, value);
+
+    return end && !*end;
+}
+
 /* Integers below 10^15 need no search: their digits are exact and shorter than %.15g's. */
 static int format_integer(char text[NUMBER_TEXT], double value)
 {

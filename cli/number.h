@@ -17,6 +17,9 @@ enum {
  */
 const char *number_parse(const char *text, double *value);
 
+/* Whether all of a text is such a number. */
+int number_parse_all(const char *text, double *value);
+
 /*
  * Writes a text that reads back as exactly value: 15 digits (6 of a float), or the few more
  * that it takes; "nan", "inf", "-inf" for the rest.

@@ -56,9 +56,7 @@ const struct option_row json_options[] = {
 static enum exit_status parse_number(const struct option_row *row, const char *text, double *value,
                                      struct failure *why)
 {
-    const char *end = number_parse(text, value);
-
-    if (!end || *end)
+    if (!number_parse_all(text, value))
         return fail(why, CLI_USAGE, "--%s is \"%s\", which is not a number", row->name, text);
     if ((row->low != 0 || row->high != 0) && !(*value >= row->low && *value <= row->high))
         return fail(why, CLI_USAGE, "--%s is %s, expected a number from %g to %g", row->name, text,
@@ -70,9 +68,8 @@ static enum exit_status parse_integer(const struct option_row *row, const char *
                                       int64_t *value, struct failure *why)
 {
     double number;
-    const char *end = number_parse(text, &number);
 
-    if (!end || *end || number != floor(number) || fabs(number) > 0x1p53)
+    if (!number_parse_all(text, &number) || number != floor(number) || fabs(number) > 0x1p53)
         return fail(why, CLI_USAGE, "--%s is \"%s\", which is not a whole number", row->name, text);
     if ((row->low != 0 || row->high != 0) && !(number >= row->low && number <= row->high))
         return fail(why, CLI_USAGE, "--%s is %s, expected a whole number from %.0f to %.0f",

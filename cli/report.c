@@ -31,16 +31,21 @@ void class_weight_json(struct json *j, const char *description)
         json_raw(j, "class_weight", weights, size);
 }
 
-void class_weight_text(struct output *out, const char *description)
+void member_text(struct output *out, const char *description, const char *name, const char *heading)
 {
     size_t size;
-    const char *weights = json_member(description, "class_weight", &size);
+    const char *members = json_member(description, name, &size);
 
-    if (!weights)
+    if (!members)
         return;
-    output_text(out, "weights of the classes: ");
-    output_name(out, weights + 1, size - 2);
+    output_text(out, heading);
+    output_name(out, members + 1, size - 2);
     output_text(out, "\n");
+}
+
+void class_weight_text(struct output *out, const char *description)
+{
+    member_text(out, description, "class_weight", "weights of the classes: ");
 }
 
 void importance_json(struct json *j, const gram_machine_feature *features, int64_t count)

@@ -133,6 +133,10 @@ gram_status gram_plan_allocate(gram_context *g, size_t bytes, gram_plan **plan);
 
 /* Nanoseconds of CLOCK_MONOTONIC. */
 int64_t gram_nanoseconds(void);
+static inline double gram_seconds(void)
+{
+    return 1e-9 * (double)gram_nanoseconds();
+}
 static inline double gram_milliseconds_since(int64_t start_ns)
 {
     return (double)(gram_nanoseconds() - start_ns) * 1e-6;

@@ -52,11 +52,6 @@ size_t gram_krr_cg_bytes(const gram_context *g, int64_t n, int64_t columns, gram
            (size_t)columns * (5 * sizeof(double) + sizeof(int64_t));
 }
 
-static double seconds(void)
-{
-    return 1e-9 * (double)gram_nanoseconds();
-}
-
 /* ---- What is queued -------------------------------------------------------------------------- */
 
 static gram_status copy(gram_context *g, void *to, const void *from, size_t bytes)
@@ -177,7 +172,7 @@ static bool stopped(const struct cg *c)
 
 static bool at_limits(const struct cg *c)
 {
-    return c->report->iterations >= c->it->iterations || seconds() > c->end;
+    return c->report->iterations >= c->it->iterations || gram_seconds() > c->end;
 }
 
 /* The report's residual is the largest one. */
@@ -332,7 +327,7 @@ static void give_up(struct cg *c)
     for (int64_t j = 0; j < c->waiting; j++)
         tell(c, c->left[j], c->before[c->left[j]]);
     if (c->waiting > 0 && !stopped(c))
-        c->report->end = seconds() > c->end ? KRR_CG_SECONDS : KRR_CG_ITERATIONS;
+        c->report->end = gram_seconds() > c->end ? KRR_CG_SECONDS : KRR_CG_ITERATIONS;
 }
 
 /* The residuals of the recursion, for a caller who wants the coefficients and not x. */
@@ -422,7 +417,7 @@ static void lay_out(const gram_context *g, struct cg *c, char *memory, char *hos
 gram_status gram_krr_cg(gram_context *g, const struct krr_cg *it, struct krr_cg_report *report)
 {
     size_t host_bytes = 64 + (size_t)it->columns * (6 * sizeof(double) + 2 * sizeof(int64_t));
-    struct cg c = {.it = it, .report = report, .end = seconds() + it->seconds};
+    struct cg c = {.it = it, .report = report, .end = gram_seconds() + it->seconds};
     struct krr_array memory;
     void *host;
     gram_status status;

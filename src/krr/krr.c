@@ -131,6 +131,71 @@ int64_t gram_krr_block_entries(const gram_context *g)
     return g->backend->krr->block_entries;
 }
 
+/* ---- Tensors of the caller's ----------------------------------------------------------------- */
+
+gram_status gram_krr_view(gram_context *g, const char *name, const gram_tensor *t,
+                          enum gram_access access, struct gram_view *out)
+{
+    struct gram_batch batch = {.count = 1};
+    const int dims = t ? (int)t->ndim : 0, core = dims == 1 ? 1 : 2;
+
+    TRY(gram_batch_join(g, &batch, name, t, core));
+    if (batch.ndim > 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has %d dimensions, expected 1 or 2", name,
+                         dims);
+    TRY(gram_view_of(g, &batch, name, t, core, access, out));
+    if (core == 1)
+        gram_view_transpose(out);
+    return g->backend->check_pointer ? g->backend->check_pointer(g, name, out) : GRAM_OK;
+}
+
+gram_status gram_krr_pack(gram_context *g, const struct gram_view *v, bool by_columns, void *to)
+{
+    const struct krr_move op = {
+        .dtype = v->dtype,
+        .rows = v->rows,
+        .columns = v->cols,
+        .to = to,
+        .from = v->data,
+        .to_stride = {by_columns ? 1 : v->cols, by_columns ? v->rows : 1},
+        .from_stride = {           v->row_stride,            v->col_stride}
+    };
+
+    return v->rows > 0 && v->cols > 0 ? g->backend->krr->move(g, &op) : GRAM_OK;
+}
+
+gram_status gram_krr_unpack(gram_context *g, const struct gram_view *v, const void *from)
+{
+    const struct krr_move op = {
+        .dtype = v->dtype,
+        .rows = v->rows,
+        .columns = v->cols,
+        .to = v->data,
+        .from = from,
+        .to_stride = {v->row_stride, v->col_stride},
+        .from_stride = {            1,       v->rows}
+    };
+
+    return v->rows > 0 && v->cols > 0 ? g->backend->krr->move(g, &op) : GRAM_OK;
+}
+
+gram_status gram_krr_kernel_multiply(gram_context *g, void *user, int64_t columns, const void *v,
+                                     void *out)
+{
+    const struct krr_kernel *k = user;
+    const int64_t n = k->x->shape[0];
+    const gram_dtype dtype = k->x->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
+    const bool widens = g->backend->krr->wide_product && dtype != GRAM_F64;
+    gram_tensor from = gram_krr_matrix(g, v, n, columns, dtype);
+    gram_tensor to = gram_krr_matrix(g, widens ? k->narrow : out, n, columns, dtype);
+
+    from.stride[0] = to.stride[0] = 1;
+    from.stride[1] = to.stride[1] = n;
+    TRY(gram_kernel_matmul(g, k->x, NULL, k->kernel, &from, NULL, &to));
+    g->call = k->call;
+    return widens ? g->backend->krr->widen(g, dtype, n * columns, to.data, out) : GRAM_OK;
+}
+
 /* ---- The matrix ------------------------------------------------------------------------------ */
 
 /* Sizes of a matrix that is stored as the device wants it. */
@@ -216,11 +281,6 @@ static double mean_of(const double *v, int64_t n)
     return mean;
 }
 
-static double seconds(void)
-{
-    return 1e-9 * (double)gram_nanoseconds();
-}
-
 /* What a solve has where the context computes. */
 struct solve {
     struct krr_matrix k;
@@ -257,14 +317,14 @@ gram_status gram_krr_stored_solve(gram_context *g, const struct krr_system *s, v
                                   struct krr_report *report)
 {
     struct solve w = {0};
-    double start = seconds();
+    double start = gram_seconds();
     gram_status status = prepare(g, s, &w);
 
-    *report = (struct krr_report){.kernel_seconds = seconds() - start};
-    start = seconds();
+    *report = (struct krr_report){.kernel_seconds = gram_seconds() - start};
+    start = gram_seconds();
     if (status == GRAM_OK)
         status = iterate(g, s, &w, out, report);
-    report->solve_seconds = seconds() - start;
+    report->solve_seconds = gram_seconds() - start;
     gram_krr_preconditioner_destroy(g, &w.p);
     gram_krr_free(g, &w.k.memory);
     gram_krr_free(g, &w.b);

@@ -19,14 +19,11 @@
 /* out = K v in f64, n by columns, where the context computes. */
 static gram_status multiply(gram_context *g, struct krr_problem *p, const void *v, void *out)
 {
-    gram_tensor x = gram_krr_matrix(g, p->wide_x.data, p->n, p->width, GRAM_F64);
-    gram_tensor from = gram_krr_matrix(g, v, p->n, p->columns, GRAM_F64);
-    gram_tensor to = gram_krr_matrix(g, out, p->n, p->columns, GRAM_F64);
+    const gram_tensor x = gram_krr_matrix(g, p->wide_x.data, p->n, p->width, GRAM_F64);
+    struct krr_kernel k = {.x = &x, .kernel = &p->wide_kernel, .call = p->call};
 
-    from.stride[0] = to.stride[0] = 1;
-    from.stride[1] = to.stride[1] = p->n;
     p->products++;
-    return gram_kernel_matmul(g, &x, NULL, &p->wide_kernel, &from, NULL, &to);
+    return gram_krr_kernel_multiply(g, &k, p->columns, v, out);
 }
 
 /* Of column j, from the product that lies in residual. */

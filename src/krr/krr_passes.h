@@ -8,6 +8,7 @@
 #ifndef GRAM_KRR_PASSES_H
 #define GRAM_KRR_PASSES_H
 #include "core/context.h"
+#include "core/view.h"
 #include "krr.h"
 
 struct krr_diagonal { /* matrix[i][i] += add[i] */
@@ -213,6 +214,22 @@ struct krr_cg_report {
 
 gram_status gram_krr_cg(gram_context *g, const struct krr_cg *it, struct krr_cg_report *report);
 size_t gram_krr_cg_bytes(const gram_context *g, int64_t n, int64_t columns, gram_dtype dtype);
+
+/* krr.c: a tensor of the caller's as a matrix: itself, or a vector as one column. */
+gram_status gram_krr_view(gram_context *g, const char *name, const gram_tensor *t,
+                          enum gram_access access, struct gram_view *out);
+/* Its elements without gaps, by columns or by rows; and back from vectors by columns. */
+gram_status gram_krr_pack(gram_context *g, const struct gram_view *v, bool by_columns, void *to);
+gram_status gram_krr_unpack(gram_context *g, const struct gram_view *v, const void *from);
+
+/* A kernel matrix K(x, x) that is not stored, of the dtype of vectors: f64 if x is, else f32. */
+struct krr_kernel {
+    const gram_tensor *x;
+    const gram_kernel_options *kernel;
+    const char *call; /* the public one that it serves, for messages */
+    void *narrow;     /* room for a product in f32, where products are wide */
+};
+krr_apply gram_krr_kernel_multiply; /* takes a struct krr_kernel */
 
 /* solve_operator.c: a matrix of the caller's, and what its products need. */
 struct krr_operator {

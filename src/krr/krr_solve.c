@@ -76,23 +76,6 @@ static gram_status check_kernel(gram_context *g, const gram_kernel_options *give
     return GRAM_OK;
 }
 
-/* A matrix, or a vector as one column. */
-static gram_status view(gram_context *g, const char *name, const gram_tensor *t,
-                        enum gram_access access, struct gram_view *out)
-{
-    struct gram_batch batch = {.count = 1};
-    const int dims = t ? (int)t->ndim : 0, core = dims == 1 ? 1 : 2;
-
-    TRY(gram_batch_join(g, &batch, name, t, core));
-    if (batch.ndim > 0)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has %d dimensions, expected 1 or 2", name,
-                         dims);
-    TRY(gram_view_of(g, &batch, name, t, core, access, out));
-    if (core == 1)
-        gram_view_transpose(out);
-    return g->backend->check_pointer ? g->backend->check_pointer(g, name, out) : GRAM_OK;
-}
-
 static gram_status check_rows(gram_context *g, const char *name, const struct gram_view *v,
                               int64_t rows, int64_t columns)
 {
@@ -109,15 +92,15 @@ static gram_status check_tensors(gram_context *g, struct krr_call *c, const gram
 {
     struct gram_view *x = &c->views[0], *y = &c->views[1], *alpha = &c->views[2];
 
-    TRY(view(g, "x", c->x, GRAM_READ, x));
+    TRY(gram_krr_view(g, "x", c->x, GRAM_READ, x));
     TRY(gram_check_real(g, "x", c->x));
     if (c->x->ndim != 2)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "x has %d dimensions, expected 2",
                          (int)c->x->ndim);
-    TRY(view(g, "y", c->y, GRAM_READ, y));
+    TRY(gram_krr_view(g, "y", c->y, GRAM_READ, y));
     TRY(gram_check_dtype(g, "y", c->y, c->x->dtype));
     TRY(check_rows(g, "y", y, x->rows, -1));
-    TRY(view(g, "alpha", c->alpha, GRAM_WRITE, alpha));
+    TRY(gram_krr_view(g, "alpha", c->alpha, GRAM_WRITE, alpha));
     if (c->alpha->dtype != GRAM_F64)
         TRY(gram_check_dtype(g, "alpha", c->alpha, c->x->dtype));
     if (c->alpha->ndim != c->y->ndim)
@@ -128,7 +111,7 @@ static gram_status check_tensors(gram_context *g, struct krr_call *c, const gram
     TRY(gram_check_apart(g, "alpha", c->alpha, "y", c->y));
     if (!weights)
         return GRAM_OK;
-    TRY(view(g, "options.weights", weights, GRAM_READ, &c->views[3]));
+    TRY(gram_krr_view(g, "options.weights", weights, GRAM_READ, &c->views[3]));
     TRY(gram_check_dtype(g, "options.weights", weights, c->x->dtype));
     TRY(check_rows(g, "options.weights", &c->views[3], x->rows, 1));
     return gram_check_apart(g, "alpha", c->alpha, "options.weights", weights);
@@ -154,29 +137,12 @@ static gram_status describe(gram_context *g, struct krr_call *c, const gram_krr_
 
 /* ---- To f64 and back ------------------------------------------------------------------------- */
 
-static struct krr_move between(const struct gram_view *v, bool by_columns)
-{
-    return (struct krr_move){
-        .dtype = v->dtype,
-        .rows = v->rows,
-        .columns = v->cols,
-        .to_stride = {by_columns ? 1 : v->cols, by_columns ? v->rows : 1},
-        .from_stride = {           v->row_stride,            v->col_stride}
-    };
-}
-
 /* Elements without gaps, where the context computes. */
 static gram_status pack(gram_context *g, const struct gram_view *v, bool by_columns,
                         struct krr_array *out)
 {
-    struct krr_move op = between(v, by_columns);
-
     TRY(gram_krr_allocate(g, (size_t)(v->rows * v->cols) * gram_dtype_size(v->dtype), out));
-    if (v->rows * v->cols == 0)
-        return GRAM_OK;
-    op.to = out->data;
-    op.from = v->data;
-    return g->backend->krr->move(g, &op);
+    return gram_krr_pack(g, v, by_columns, out->data);
 }
 
 /* From where the context computes to f64 on the host. */
@@ -216,7 +182,6 @@ static gram_status store(gram_context *g, const struct gram_view *v, const doubl
 {
     int64_t count = v->rows * v->cols;
     size_t bytes = (size_t)count * gram_dtype_size(v->dtype);
-    struct krr_move op = between(v, true);
     struct krr_array packed = {0};
     void *here = count > 0 ? gram_alloc(g, bytes) : NULL;
     gram_status status;
@@ -228,12 +193,8 @@ static gram_status store(gram_context *g, const struct gram_view *v, const doubl
     for (int64_t i = 0; i < count; i++)
         krr_set_element(v->dtype, here, i, from[i]);
     status = gram_krr_send(g, here, bytes, &packed);
-    memcpy(op.from_stride, op.to_stride, sizeof op.from_stride);
-    op.to_stride[0] = v->row_stride, op.to_stride[1] = v->col_stride;
-    op.from = packed.data;
-    op.to = v->data;
     if (status == GRAM_OK)
-        status = g->backend->krr->move(g, &op);
+        status = gram_krr_unpack(g, v, packed.data);
     if (status == GRAM_OK && g->backend->synchronize)
         status = g->backend->synchronize(g);
     gram_krr_free(g, &packed);
@@ -279,7 +240,7 @@ static gram_status widen_kernel(gram_context *g, struct krr_problem *p)
     p->wide_kernel = p->kernel;
     if (!lengths || p->dtype == GRAM_F64)
         return GRAM_OK;
-    TRY(view(g, "kernel.lengths", lengths, GRAM_READ, &v));
+    TRY(gram_krr_view(g, "kernel.lengths", lengths, GRAM_READ, &v));
     TRY(gram_check_dtype(g, "kernel.lengths", lengths, p->dtype));
     TRY(check_rows(g, "kernel.lengths", &v, p->width, 1));
     status = pack(g, &v, true, &packed);
@@ -314,7 +275,7 @@ static gram_status load_diagonal(gram_context *g, struct krr_problem *p)
         status = gram_krr_fetch(g, p->diagonal, there.data, (size_t)count * sizeof(double));
     gram_krr_free(g, &there);
     TRY(status);
-    g->call = "gram_krr_solve";
+    g->call = p->call;
     for (int64_t i = 0; i < p->n; i++) {
         if (same)
             p->diagonal[i] = p->diagonal[0];
@@ -477,7 +438,7 @@ static gram_status verdict(gram_context *g, const struct krr_problem *p, const g
         "rounding allows no less: expect less by options.tolerance, take a larger "
         "ridge, or options.refine with an alpha of f64";
 
-    g->call = "gram_krr_solve";
+    g->call = p->call;
     if (r->reached)
         return GRAM_OK;
     if (minor != 0)
@@ -558,7 +519,7 @@ static gram_status solve(gram_context *g, const struct krr_call *c, struct krr_p
     else
         gram_krr_bounds(p, report);
     TRY(store(g, &c->views[2], p->alpha));
-    report->seconds = krr_seconds() - p->start;
+    report->seconds = gram_seconds() - p->start;
     return verdict(g, p, report, &last, minor);
 }
 
@@ -568,7 +529,7 @@ gram_status gram_krr_solve(gram_context *g, const gram_tensor *x, const gram_ker
                            gram_tensor *alpha)
 {
     struct krr_call c = {.x = x, .y = y, .alpha = alpha, .kernel = kernel};
-    struct krr_problem p = {.start = krr_seconds()};
+    struct krr_problem p = {.start = gram_seconds(), .call = __func__};
     gram_krr_report report = {0};
     gram_status status;
     size_t size;

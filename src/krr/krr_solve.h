@@ -22,9 +22,10 @@ struct krr_problem {
     double *target;                      /* norm_r that is good enough */
     void *memory;
     size_t bytes;
-    double least_ridge, most_ridge, most_diagonal, room; /* room: sqrt(most / least weight) */
+    double least_ridge, most_diagonal, room; /* room: sqrt(most / least weight) */
     int64_t products;
-    double start; /* seconds */
+    double start;     /* seconds */
+    const char *call; /* for messages, which other public calls on the way change */
 };
 
 /* krr_certificate.c */
@@ -45,9 +46,4 @@ void gram_krr_bounds(const struct krr_problem *p, gram_krr_report *report);
  * report of the iteration that ended it. */
 gram_status gram_krr_rounds(gram_context *g, struct krr_problem *p, struct krr_cg_report *last,
                             int64_t *rank);
-
-static inline double krr_seconds(void)
-{
-    return 1e-9 * (double)gram_nanoseconds();
-}
 #endif

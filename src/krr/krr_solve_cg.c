@@ -29,6 +29,8 @@ static const double refining_tolerance = 1e-4;
 
 struct rounds {
     struct krr_problem *p;
+    gram_tensor points;
+    struct krr_kernel kernel; /* of these */
     struct krr_preconditioner preconditioner;
     bool preconditioned;
     struct krr_array vectors, product, ridge; /* b and x; of the dtype, on a GPU; on a GPU */
@@ -57,19 +59,11 @@ static void add_ridge(const struct rounds *r, int64_t columns, const void *v, vo
 static gram_status multiply(gram_context *g, void *user, int64_t columns, const void *v, void *out)
 {
     struct rounds *r = user;
-    struct krr_problem *p = r->p;
-    bool wide = g->backend->krr->wide_product;
-    gram_tensor x = gram_krr_matrix(g, p->x.data, p->n, p->width, p->dtype);
-    gram_tensor from = gram_krr_matrix(g, v, p->n, columns, p->dtype);
-    gram_tensor to = gram_krr_matrix(g, wide ? r->product.data : out, p->n, columns, p->dtype);
 
-    from.stride[0] = to.stride[0] = 1;
-    from.stride[1] = to.stride[1] = p->n;
-    p->products++;
-    TRY(gram_kernel_matmul(g, &x, NULL, &p->kernel, &from, NULL, &to));
-    if (wide)
-        return g->backend->krr->widen(g, p->dtype, p->n * columns, to.data, out);
-    add_ridge(r, columns, v, out);
+    r->p->products++;
+    TRY(gram_krr_kernel_multiply(g, &r->kernel, columns, v, out));
+    if (!g->backend->krr->wide_product)
+        add_ridge(r, columns, v, out);
     return GRAM_OK;
 }
 
@@ -86,7 +80,7 @@ static gram_status prepare(gram_context *g, struct rounds *r)
 {
     struct krr_problem *p = r->p;
     size_t part = (size_t)(p->n * p->columns) * gram_dtype_size(p->dtype);
-    const struct krr_system system = {.x = gram_krr_matrix(g, p->x.data, p->n, p->width, p->dtype),
+    const struct krr_system system = {.x = r->points,
                                       .kernel = &p->kernel,
                                       .ridge = p->ridge,
                                       .columns = p->columns,
@@ -105,8 +99,9 @@ static gram_status prepare(gram_context *g, struct rounds *r)
     r->b = r->vectors.data;
     r->x = (char *)r->vectors.data + gram_round64(part);
     TRY(gram_krr_send(g, r->diagonal, (size_t)p->n * sizeof *p->ridge, &r->ridge));
-    if (g->backend->krr->wide_product)
+    if (g->backend->krr->wide_product && p->dtype != GRAM_F64)
         TRY(gram_krr_allocate(g, part, &r->product));
+    r->kernel.narrow = r->product.data;
     if (p->options.rank < 0)
         return GRAM_OK;
     for (int64_t i = 0; i < p->n; i++)
@@ -175,7 +170,7 @@ static gram_status one_round(gram_context *g, struct rounds *r, struct krr_cg_re
     if (!r->shifted && gram_krr_singular_ridge(p) > 0)
         cg.iterations = gram_least(cg.iterations, SINGULAR_ITERATIONS);
     if (o->time_limit > 0)
-        cg.seconds = fmax(0, p->start + o->time_limit - krr_seconds());
+        cg.seconds = fmax(0, p->start + o->time_limit - gram_seconds());
     TRY(gram_krr_store(g, r->b, r->host, r->bytes));
     TRY(gram_krr_cg(g, &cg, report));
     TRY(gram_krr_fetch(g, r->host, r->x, r->bytes));
@@ -203,7 +198,7 @@ static bool out_of_limits(const struct krr_problem *p)
     const gram_krr_options *o = &p->options;
 
     return p->products + 1 >= o->products ||
-           (o->time_limit > 0 && krr_seconds() > p->start + o->time_limit);
+           (o->time_limit > 0 && gram_seconds() > p->start + o->time_limit);
 }
 
 /* True if more is on the diagonal now, and was not before. */
@@ -251,7 +246,11 @@ static gram_status iterate(gram_context *g, struct rounds *r, struct krr_cg_repo
 gram_status gram_krr_rounds(gram_context *g, struct krr_problem *p, struct krr_cg_report *last,
                             int64_t *rank)
 {
-    struct rounds r = {.p = p};
+    struct rounds r = {
+        .p = p,
+        .points = gram_krr_matrix(g, p->x.data, p->n, p->width, p->dtype),
+        .kernel = {.x = &r.points, .kernel = &p->kernel, .call = p->call}
+    };
     gram_status status = prepare(g, &r);
 
     *rank = r.preconditioner.rank;

@@ -306,42 +306,6 @@ gram_status gram_logdet_operator(gram_context *g, const gram_operator *a,
     return gram_call_ended(g, status);
 }
 
-/* A kernel matrix by its products. */
-struct kernel_matrix {
-    const gram_tensor *x;
-    const gram_kernel_options *kernel;
-    const char *call;
-    struct krr_array narrow; /* the product before it is f64, where it is to be */
-};
-
-static gram_status multiply_kernel(gram_context *g, void *user, int64_t columns, const void *v,
-                                   void *out)
-{
-    struct kernel_matrix *k = user;
-    int64_t n = k->x->shape[0];
-    gram_dtype dtype = k->x->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
-    bool wide = g->backend->krr->wide_product && dtype != GRAM_F64;
-    gram_tensor from = gram_krr_matrix(g, v, n, columns, dtype);
-    gram_tensor to = gram_krr_matrix(g, wide ? k->narrow.data : out, n, columns, dtype);
-
-    from.stride[0] = to.stride[0] = 1;
-    from.stride[1] = to.stride[1] = n;
-    TRY(gram_kernel_matmul(g, k->x, NULL, k->kernel, &from, NULL, &to));
-    g->call = k->call;
-    if (!wide)
-        return GRAM_OK;
-    return g->backend->krr->move(g, &(struct krr_move){
-                                        .dtype = dtype,
-                                        .rows = n,
-                                        .columns = columns,
-                                        .to = out,
-                                        .from = k->narrow.data,
-                                        .to_stride = {1, n},
-                                        .from_stride = {1, n},
-                                        .wide = true
-    });
-}
-
 static gram_status check_points(gram_context *g, const gram_tensor *x,
                                 const gram_kernel_options *given)
 {
@@ -370,16 +334,18 @@ gram_status gram_kernel_logdet(gram_context *g, const gram_tensor *x,
                                const gram_kernel_options *kernel,
                                const gram_logdet_options *options, gram_logdet_report *report)
 {
-    struct kernel_matrix k = {.x = x, .kernel = kernel, .call = __func__};
-    struct logdet w = {.multiply = multiply_kernel, .matrix = &k};
+    struct krr_kernel k = {.x = x, .kernel = kernel, .call = __func__};
+    struct logdet w = {.multiply = gram_krr_kernel_multiply, .matrix = &k};
+    struct krr_array narrow;
     gram_status status;
 
     TRY(gram_begin(g, __func__));
     TRY(check_points(g, x, kernel));
     w.dtype = x->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32, w.n = x->shape[0];
     TRY(check(g, options, report, &w));
-    TRY(gram_krr_allocate(g, (size_t)(w.n * GROUP) * sizeof(float), &k.narrow));
+    TRY(gram_krr_allocate(g, (size_t)(w.n * GROUP) * sizeof(float), &narrow));
+    k.narrow = narrow.data;
     status = estimate(g, &w, report);
-    gram_krr_free(g, &k.narrow);
+    gram_krr_free(g, &narrow);
     return gram_call_ended(g, status);
 }

@@ -140,24 +140,11 @@ static gram_status check_options(gram_context *g, const gram_solve_operator_opti
     return GRAM_OK;
 }
 
-/* A matrix of n by k, or a vector of n elements. */
 static gram_status view(gram_context *g, const struct solve *s, const char *name,
                         const gram_tensor *t, enum gram_access access, struct gram_view *out)
 {
-    struct gram_batch batch = {.count = 1};
-    bool vector;
-
-    if (!t)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is NULL", name);
-    vector = t->ndim == 1;
-    TRY(gram_batch_join(g, &batch, name, t, vector ? 1 : 2));
-    if (batch.ndim > 0)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has %d dimensions, expected 1 or 2", name,
-                         (int)t->ndim);
-    TRY(gram_view_of(g, &batch, name, t, vector ? 1 : 2, access, out));
+    TRY(gram_krr_view(g, name, t, access, out));
     TRY(gram_check_dtype(g, name, t, s->a->dtype));
-    if (vector)
-        gram_view_transpose(out);
     if (out->rows != s->a->n)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has %lld rows, expected a.n, which is %lld",
                          name, (long long)out->rows, (long long)s->a->n);
@@ -191,40 +178,9 @@ static gram_status describe(gram_context *g, const gram_tensor *b, const gram_te
     if (__builtin_mul_overflow(s->a->n, s->b.cols + BLOCK, &elements) || elements > INT64_MAX / 64)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "%lld by %lld numbers are more than any memory has",
                          (long long)s->a->n, (long long)s->b.cols);
-    if (g->backend->check_pointer) {
-        TRY(g->backend->check_pointer(g, "b", &s->b));
-        TRY(g->backend->check_pointer(g, "x", &s->x));
-    }
     if (!g->backend->krr)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
     return g->backend->krr->may_wait ? g->backend->krr->may_wait(g) : GRAM_OK;
-}
-
-/* Between a tensor of the caller's and vectors by columns. */
-static gram_status load(gram_context *g, const struct gram_view *v, void *to)
-{
-    return g->backend->krr->move(g, &(struct krr_move){
-                                        .dtype = v->dtype,
-                                        .rows = v->rows,
-                                        .columns = v->cols,
-                                        .to = to,
-                                        .from = v->data,
-                                        .to_stride = {            1,       v->rows},
-                                        .from_stride = {v->row_stride, v->col_stride}
-    });
-}
-
-static gram_status store(gram_context *g, const struct gram_view *v, const void *from)
-{
-    return g->backend->krr->move(g, &(struct krr_move){
-                                        .dtype = v->dtype,
-                                        .rows = v->rows,
-                                        .columns = v->cols,
-                                        .to = v->data,
-                                        .from = from,
-                                        .to_stride = {v->row_stride, v->col_stride},
-                                        .from_stride = {            1,       v->rows}
-    });
 }
 
 /* The steps add a ridge to wide products: an operator's is 0. */
@@ -247,8 +203,8 @@ static gram_status prepare(gram_context *g, const struct solve *s, struct memory
     TRY(gram_krr_allocate(g, 2 * part, &m->vectors));
     m->b = m->vectors.data;
     m->x = (char *)m->b + part;
-    TRY(load(g, &s->b, m->b));
-    return s->options.warm_start ? load(g, &s->x, m->x) : GRAM_OK;
+    TRY(gram_krr_pack(g, &s->b, true, m->b));
+    return s->options.warm_start ? gram_krr_pack(g, &s->x, true, m->x) : GRAM_OK;
 }
 
 static gram_status run(gram_context *g, const struct solve *s, struct memory *m,
@@ -279,7 +235,7 @@ static gram_status run(gram_context *g, const struct solve *s, struct memory *m,
     TRY(gram_krr_cg(g, &cg, found));
     if (found->end == KRR_CG_NOT_FINITE && found->iterations == 0)
         return GRAM_OK; /* x stays as it was */
-    return store(g, &s->x, m->x);
+    return gram_krr_unpack(g, &s->x, m->x);
 }
 
 gram_status gram_krr_cg_verdict(gram_context *g, const struct krr_cg_report *r)

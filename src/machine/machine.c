@@ -154,6 +154,19 @@ gram_status gram_machine_predict(gram_context *g, const gram_machine *machine,
     return gram_call_ended(g, status);
 }
 
+static gram_status check_task(gram_context *g, const gram_machine *machine, gram_task task)
+{
+    static const char *const names[] = {"regression", "classification"};
+    const bool classes = task == GRAM_CLASSIFICATION;
+
+    if (!machine)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "machine is NULL");
+    if ((machine->target.classes > 0) == classes)
+        return GRAM_OK;
+    return gram_fail(g, GRAM_INVALID_ARGUMENT, "the machine is a %s, expected a %s",
+                     names[!classes], names[classes]);
+}
+
 static void put_probabilities(const gram_machine *machine, const double *f, int64_t rows,
                               const struct gram_view *view)
 {
@@ -171,11 +184,7 @@ gram_status gram_machine_predict_proba(gram_context *g, const gram_machine *mach
     gram_status status;
 
     TRY(gram_begin(g, __func__));
-    if (!machine)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "machine is NULL");
-    if (machine->target.classes == 0)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "the machine is a regression, expected a classification");
+    TRY(check_task(g, machine, GRAM_CLASSIFICATION));
     TRY(gram_table_check(g, table));
     TRY(gram_machine_check_out(g, "out", out, GRAM_F64, table->rows, machine->target.classes,
                                &view));
@@ -195,11 +204,7 @@ gram_status gram_machine_predict_interval(gram_context *g, const gram_machine *m
     gram_status status;
 
     TRY(gram_begin(g, __func__));
-    if (!machine)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "machine is NULL");
-    if (machine->target.classes > 0)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "the machine is a classification, expected a regression");
+    TRY(check_task(g, machine, GRAM_REGRESSION));
     TRY(gram_machine_target_threshold(g, &machine->target, level, &threshold));
     TRY(gram_table_check(g, table));
     TRY(gram_machine_check_out(g, "out", out, GRAM_F64, table->rows, 2, &view));
@@ -227,11 +232,7 @@ gram_status gram_machine_predict_set(gram_context *g, const gram_machine *machin
     gram_status status;
 
     TRY(gram_begin(g, __func__));
-    if (!machine)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "machine is NULL");
-    if (classes == 0)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "the machine is a regression, expected a classification");
+    TRY(check_task(g, machine, GRAM_CLASSIFICATION));
     TRY(gram_machine_target_threshold(g, &machine->target, level, &threshold));
     TRY(gram_table_check(g, table));
     TRY(gram_machine_check_out(g, "out", out, GRAM_I32, table->rows, classes, &view));
@@ -271,6 +272,16 @@ int64_t gram_machine_feature_count(const gram_machine *machine)
     return machine ? machine->encoder->columns : 0;
 }
 
+static gram_status check_index(gram_context *g, const gram_machine *machine, int64_t index)
+{
+    if (!machine)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "machine is NULL");
+    if (index >= 0 && index < machine->encoder->columns)
+        return GRAM_OK;
+    return gram_fail(g, GRAM_INVALID_ARGUMENT, "index is %lld, expected 0 to %lld",
+                     (long long)index, (long long)machine->encoder->columns - 1);
+}
+
 gram_status gram_machine_feature_at(gram_context *g, const gram_machine *machine, int64_t index,
                                     gram_machine_feature *feature)
 {
@@ -279,11 +290,7 @@ gram_status gram_machine_feature_at(gram_context *g, const gram_machine *machine
     size_t size;
 
     TRY(gram_begin_without_blas(g, __func__));
-    if (!machine)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "machine is NULL");
-    if (index < 0 || index >= machine->encoder->columns)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "index is %lld, expected 0 to %lld",
-                         (long long)index, (long long)machine->encoder->columns - 1);
+    TRY(check_index(g, machine, index));
     if (!feature || feature->size < sizeof feature->size || feature->size > sizeof result)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "feature.size is %zu, expected at most %zu",
                          feature ? feature->size : 0, sizeof result);
@@ -309,11 +316,7 @@ gram_status gram_machine_unseen_at(gram_context *g, const gram_machine *machine,
     size_t size;
 
     TRY(gram_begin_without_blas(g, __func__));
-    if (!machine)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "machine is NULL");
-    if (index < 0 || index >= machine->encoder->columns)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "index is %lld, expected 0 to %lld",
-                         (long long)index, (long long)machine->encoder->columns - 1);
+    TRY(check_index(g, machine, index));
     if (!unseen || unseen->size < sizeof unseen->size || unseen->size > sizeof result)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "unseen.size is %zu, expected at most %zu",
                          unseen ? unseen->size : 0, sizeof result);

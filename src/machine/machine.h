@@ -217,9 +217,6 @@ struct gram_machine {
     struct gram_model_file *file; /* of a machine that was loaded: holds its leaves; or NULL */
 };
 
-/* Seconds of CLOCK_MONOTONIC. */
-double gram_machine_seconds(void);
-
 /* The most memory that a solve of `rows` rows takes, beyond its data. */
 size_t gram_machine_solve_bytes(gram_context *g, int64_t rows, int64_t outputs, gram_dtype dtype,
                                 gram_solver solver);
@@ -394,7 +391,7 @@ struct machine_job {
     double mean_weight;         /* of the rows that have a target */
     double memory;              /* bytes that a fit may take */
     int64_t leaf_rows;          /* most rows of one leaf within that */
-    double started;             /* gram_machine_seconds() */
+    double started;             /* gram_seconds() */
     double from, to;            /* of the whole work: the part that is being done */
     struct machine_report report;
     struct machine_trials trials; /* of the search */

@@ -460,7 +460,7 @@ static gram_status describe(gram_context *g, struct machine_job *job,
     add_pair(&t, "kernel", r->kernel_seconds);
     add_pair(&t, "solve", r->solve_seconds);
     add_pair(&t, "features", r->feature_seconds);
-    add_pair(&t, "total", gram_machine_seconds() - job->started);
+    add_pair(&t, "total", gram_seconds() - job->started);
     gram_json_add(&t, "}}");
     machine->description = t.data;
     if (t.failed || !machine->summary)
@@ -669,7 +669,7 @@ static gram_status job_open(gram_context *g, struct machine_job *job)
     uint64_t state = job->o.seed;
     int64_t n = job->table->rows;
 
-    job->started = gram_machine_seconds();
+    job->started = gram_seconds();
     job->row = gram_alloc(g, (size_t)n * sizeof *job->row);
     if (!job->row)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)n);

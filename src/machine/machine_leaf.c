@@ -120,11 +120,6 @@ gram_status gram_machine_widen(gram_context *g, gram_dtype dtype, const void *x,
 
 /* ---- Coefficients ---------------------------------------------------------------------------- */
 
-double gram_machine_seconds(void)
-{
-    return 1e-9 * (double)gram_nanoseconds();
-}
-
 gram_kernel_options gram_machine_kernel(double p, double q, double bandwidth)
 {
     return gram_lpq_laplace(p, q, bandwidth);
@@ -189,7 +184,7 @@ static gram_status solve_dense(gram_context *g, const struct leaf_system *s)
     const struct machine_data *z = s->z;
     size_t size = gram_dtype_size(z->dtype);
     gram_tensor x = points_of(g, s), k, a;
-    double start = gram_machine_seconds();
+    double start = gram_seconds();
     struct krr_array matrix;
     gram_status status;
 
@@ -205,11 +200,11 @@ static gram_status solve_dense(gram_context *g, const struct leaf_system *s)
         status = gram_krr_add_diagonal(g, &k, s->ridge);
     if (status == GRAM_OK)
         status = gram_context_synchronize(g); /* for the clock */
-    s->report->kernel_seconds += gram_machine_seconds() - start;
-    start = gram_machine_seconds();
+    s->report->kernel_seconds += gram_seconds() - start;
+    start = gram_seconds();
     if (status == GRAM_OK)
         status = gram_machine_factorise(g, &k, &a);
-    s->report->solve_seconds += gram_machine_seconds() - start;
+    s->report->solve_seconds += gram_seconds() - start;
     gram_krr_free(g, &matrix);
     return status;
 }
@@ -583,11 +578,11 @@ static gram_status one_round(gram_context *g, struct rounds *r, struct machine_l
         TRY(mean_squared_error(g, leaf, &r->valid, &score));
     *more = r->round < r->params->iterations && score <= worse * r->best_score;
     if (*more) {
-        double start = gram_machine_seconds();
+        double start = gram_seconds();
 
         z.x = leaf->x;
         TRY(gram_machine_metric_learn(g, r->params, leaf->bandwidth, &z, leaf->alpha, &r->metric));
-        r->report->feature_seconds += gram_machine_seconds() - start;
+        r->report->feature_seconds += gram_seconds() - start;
     }
     if (score < r->best_score || (r->valid.rows == 0 && score <= r->best_score)) {
         struct machine_leaf former = r->best;

@@ -55,7 +55,7 @@ static void take(const struct trial *t, struct trial *best)
 
 static bool time_is_up(const struct search *s)
 {
-    return s->deadline > 0 && gram_machine_seconds() > s->deadline;
+    return s->deadline > 0 && gram_seconds() > s->deadline;
 }
 
 static void show(struct search *s)
@@ -64,7 +64,7 @@ static void show(struct search *s)
     char stage[48];
 
     if (s->deadline > 0)
-        done = (gram_machine_seconds() - s->opened) / (s->last - s->opened);
+        done = (gram_seconds() - s->opened) / (s->last - s->opened);
     (void)snprintf(stage, sizeof stage, "searching, %d tried", s->tried++);
     gram_machine_progress(s->job, fmin(1, done), stage);
 }
@@ -560,7 +560,7 @@ gram_status gram_machine_search(gram_context *g, struct machine_job *job,
                        .random = job->o.seed,
                        .given_ridge = job->o.regularization > 0,
                        .members = members_of(job),
-                       .opened = gram_machine_seconds()};
+                       .opened = gram_seconds()};
     gram_status status;
 
     job->to = 0.5;

@@ -173,43 +173,18 @@ static double row_loss(const struct search *s, const struct part *part, int64_t 
     return gram_machine_row_weight(job, row) * (e + (target->classes && found != y));
 }
 
-static double weighted_loss(const struct search *s, const struct part *part, int transform,
-                            const double *f)
+/* The losses of a part at every ridge and under every transform. */
+static void add_part(const struct search *s, const struct part *part, struct losses *l)
 {
-    double sum = 0;
-
-    for (int64_t i = 0; i < part->count; i++)
-        sum += row_loss(s, part, i, transform, f + i, part->count);
-    return sum;
-}
-
-static gram_status add_part(gram_context *g, const struct search *s, const struct part *part,
-                            struct losses *l)
-{
-    const struct machine_job *job = s->job;
     int64_t outputs = part->data.outputs, each = outputs / s->level.transforms;
-    double rows = (double)part->count;
 
     for (int r = 0; r < l->count; r++)
         for (int t = 0; t < s->level.transforms; t++) {
             const double *f = path_of(&s->level, part) + (r * outputs + t * each) * part->count;
-            gram_machine_score score;
-            double squares = 0;
 
-            if (job->o.weights) {
-                l->sum[r][t] += weighted_loss(s, part, t, f);
-                continue;
-            }
-            TRY(gram_machine_score_outputs(g, &s->level.target[t], job->target,
-                                           job->row + part->first, part->count, f, &score));
-            for (int64_t i = 0; job->kind.classes && i < each * part->count; i++) {
-                double e = f[i] - krr_element(part->data.dtype, part->data.y, i);
-                squares += e * e;
-            }
-            l->sum[r][t] += job->kind.classes ? rows * (1 - score.score) + squares
-                                              : rows * score.score * score.score;
+            for (int64_t i = 0; i < part->count; i++)
+                l->sum[r][t] += row_loss(s, part, i, t, f + i, part->count);
         }
-    return GRAM_OK;
 }
 
 /* Outputs of a part at the ridges of l, in the metric. */
@@ -288,7 +263,7 @@ static gram_status remember(gram_context *g, struct search *s, const struct tria
         .rows = s->level.rows,
         .score = t->score,
     };
-    double now = gram_machine_seconds();
+    double now = gram_seconds();
 
     gram_machine_trial_losses(s, transform, s->level.out, s->level.loss);
     one.spread = spread_of(s, s->level.loss);
@@ -340,7 +315,7 @@ gram_status gram_machine_trial_score(gram_context *g, struct search *s,
         if (status == GRAM_OK && level->joint)
             take_part(level, part, count);
         if (status == GRAM_OK)
-            status = add_part(g, s, part, &l);
+            add_part(s, part, &l);
         if (status == GRAM_OK && gram_cancelled(g))
             status = gram_fail(g, GRAM_CANCELLED, "cancelled");
     }

@@ -44,7 +44,7 @@ struct level {
 struct search {
     struct machine_job *job;
     struct level level;
-    double deadline;     /* of the level, in gram_machine_seconds(); 0: none */
+    double deadline;     /* of the level, in gram_seconds(); 0: none */
     double opened, last; /* when the search began, and the last deadline */
     double before;       /* when the last trial ended */
     int tried, levels;   /* trials, and levels that were opened */
