@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "harness.h"
+#include "device_memory.h"
 #include "harness_args.h"
 #include "trace.h"
 #include <stdarg.h>
@@ -266,6 +267,15 @@ int harness_run_tests(const struct test_function *tests, int count)
 int harness_run_tests_where_asked(const struct test_function *tests, int count)
 {
     return run_tests(tests, count, false, test_asked_device());
+}
+
+int harness_run_tests_or_some(const struct test_function *tests, int count, int on_gpu)
+{
+    const gram_device device = test_asked_device();
+
+    if (device.type == GRAM_CPU)
+        return harness_run_tests(tests, count);
+    return device_open(device.index) ? harness_run_tests_where_asked(tests, on_gpu) : EXIT_FAILURE;
 }
 
 int harness_run_tests_each_isa(const struct test_function *tests, int count)

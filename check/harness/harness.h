@@ -190,6 +190,9 @@ struct test_function {
 int harness_run_tests(const struct test_function *tests, int count);
 /* The same with a context of the device that GRAM_TEST_DEVICE asks for. */
 int harness_run_tests_where_asked(const struct test_function *tests, int count);
+/* The same, of which a GPU that is asked for runs the first `on_gpu` alone; device_memory.h is open
+ * there. */
+int harness_run_tests_or_some(const struct test_function *tests, int count, int on_gpu);
 /* The same on each instruction set of this machine. */
 int harness_run_tests_each_isa(const struct test_function *tests, int count);
 

@@ -72,3 +72,24 @@ void failing_alloc_reset(struct failing_alloc *a, int64_t fail_at)
     a->failed = false;
     pthread_mutex_unlock(&a->mutex);
 }
+
+static void *allocate_some(void *user, size_t bytes)
+{
+    int *left = user;
+
+    return (*left)-- > 0 ? aligned_alloc(64, (bytes + 63) / 64 * 64) : NULL;
+}
+
+static void release_any(void *user, void *memory, size_t bytes)
+{
+    (void)user;
+    (void)bytes;
+    free(memory);
+}
+
+void limited_alloc_use(int *left, gram_context_options *options)
+{
+    options->allocate = allocate_some;
+    options->release = release_any;
+    options->user = left;
+}

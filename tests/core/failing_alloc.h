@@ -29,4 +29,7 @@ void failing_alloc_use(struct failing_alloc *a, gram_context_options *options);
 
 /* Counts calls from 1 again; the fail_at'th will fail. */
 void failing_alloc_reset(struct failing_alloc *a, int64_t fail_at);
+
+/* Makes options allocate as long as *left, which each call lowers, is positive. */
+void limited_alloc_use(int *left, gram_context_options *options);
 #endif

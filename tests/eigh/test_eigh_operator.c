@@ -5,8 +5,8 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "check/harness/device_memory.h"
 #include "eigh_operator_call.h"
+#include "tests/core/failing_alloc.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,20 +92,6 @@ static void cancelled(struct harness *h)
     free(c);
 }
 
-static void *no_memory(void *user, size_t bytes)
-{
-    int *left = user;
-
-    return (*left)-- > 0 ? aligned_alloc(64, (bytes + 63) / 64 * 64) : NULL;
-}
-
-static void release(void *user, void *memory, size_t bytes)
-{
-    (void)user;
-    (void)bytes;
-    free(memory);
-}
-
 static void without_memory(struct harness *h)
 {
     struct operator_call *c = operator_call_open(h);
@@ -113,7 +99,7 @@ static void without_memory(struct harness *h)
     int left = 100;
     gram_context_options o = GRAM_CONTEXT_OPTIONS_INIT;
 
-    o.allocate = no_memory, o.release = release, o.user = &left;
+    limited_alloc_use(&left, &o);
     o.threads = 2;
     if (CHECK(h, gram_context_create(&o, &other.g) == GRAM_OK, "%s", gram_message(NULL))) {
         left = 0;
@@ -306,6 +292,7 @@ static const struct test_function tests[] = {
     {            "finds_the_pairs",             finds_the_pairs},
     {         "products_that_fail",          products_that_fail},
     {                  "cancelled",                   cancelled},
+ /* On the CPU alone: */
     {             "without_memory",              without_memory},
     { "same_bits_with_any_threads",  same_bits_with_any_threads},
     {              "exact_scratch",               exact_scratch},
@@ -315,16 +302,5 @@ static const struct test_function tests[] = {
 
 int main(void)
 {
-    static const struct test_function there[] = {
-        {   "finds_the_pairs",    finds_the_pairs},
-        {"products_that_fail", products_that_fail},
-        {         "cancelled",          cancelled},
-    };
-    const gram_device device = test_asked_device();
-
-    if (device.type == GRAM_CPU)
-        return harness_run_tests(tests, LENGTH(tests));
-    if (!device_open(device.index))
-        return EXIT_FAILURE;
-    return harness_run_tests_where_asked(there, LENGTH(there));
+    return harness_run_tests_or_some(tests, LENGTH(tests), 3);
 }

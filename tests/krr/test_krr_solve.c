@@ -751,11 +751,5 @@ static const struct test_function tests[] = {
 
 int main(void)
 {
-    const gram_device device = test_asked_device();
-
-    if (device.type == GRAM_CPU)
-        return harness_run_tests(tests, LENGTH(tests));
-    if (!device_open(device.index))
-        return EXIT_FAILURE;
-    return harness_run_tests_where_asked(tests, LENGTH(tests) - 3);
+    return harness_run_tests_or_some(tests, LENGTH(tests), LENGTH(tests) - 3);
 }

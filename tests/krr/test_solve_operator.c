@@ -7,6 +7,7 @@
  */
 #include "check/harness/device_memory.h"
 #include "operator_problem.h"
+#include "tests/core/failing_alloc.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -416,20 +417,6 @@ static void same_bits_with_any_threads(struct harness *h)
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-static void *some_memory(void *user, size_t bytes)
-{
-    int *left = user;
-
-    return (*left)-- > 0 ? aligned_alloc(64, (bytes + 63) / 64 * 64) : NULL;
-}
-
-static void release(void *user, void *memory, size_t bytes)
-{
-    (void)user;
-    (void)bytes;
-    free(memory);
-}
-
 static void without_memory(struct harness *h)
 {
     struct harness other = *h;
@@ -437,7 +424,7 @@ static void without_memory(struct harness *h)
     gram_status status = GRAM_OUT_OF_MEMORY;
     int left = 100, allowed;
 
-    o.allocate = some_memory, o.release = release, o.user = &left;
+    limited_alloc_use(&left, &o);
     o.threads = 1;
     if (!CHECK(h, gram_context_create(&o, &other.g) == GRAM_OK, "%s", gram_message(NULL)))
         return;
@@ -591,11 +578,5 @@ static const struct test_function tests[] = {
 
 int main(void)
 {
-    const gram_device device = test_asked_device();
-
-    if (device.type == GRAM_CPU)
-        return harness_run_tests(tests, LENGTH(tests));
-    if (!device_open(device.index))
-        return EXIT_FAILURE;
-    return harness_run_tests_where_asked(tests, LENGTH(tests) - 3);
+    return harness_run_tests_or_some(tests, LENGTH(tests), LENGTH(tests) - 3);
 }
