@@ -248,8 +248,7 @@ static enum exit_status train(struct cv *v, const struct part *p, gram_machine *
     interrupt_cancels(v->g);
     status = gram_machine_fit(v->g, &p->t, &p->target, &options, machine);
     free((void *)options.categorical_column);
-    if (interrupt_ends())
-        status = GRAM_CANCELLED;
+    status = interrupt_ends(status);
     return status == GRAM_OK ? CLI_OK : fail_gram(why, status, v->g);
 }
 

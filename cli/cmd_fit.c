@@ -226,8 +226,7 @@ static enum exit_status train(struct fit *f, gram_machine_options *options, stru
     progress_begin(&f->progress, f->s->common.progress == PROGRESS_AUTO);
     interrupt_cancels(f->g);
     status = gram_machine_fit(f->g, &view.t, &target, options, &f->machine);
-    if (interrupt_ends())
-        status = GRAM_CANCELLED;
+    status = interrupt_ends(status);
     progress_end(&f->progress);
     free(view.columns);
     return status == GRAM_OK ? CLI_OK : fail_gram(why, status, f->g);
@@ -245,8 +244,7 @@ static enum exit_status score(struct fit *f, struct failure *why)
     TRY(table_view_make(&f->table, 0, f->held_out, except, &view, why));
     interrupt_cancels(f->g);
     status = gram_machine_evaluate(f->g, f->machine, &view.t, &truth, &f->score);
-    if (interrupt_ends())
-        status = GRAM_CANCELLED;
+    status = interrupt_ends(status);
     free(view.columns);
     f->result.score = &f->score;
     return status == GRAM_OK ? CLI_OK : fail_gram(why, status, f->g);

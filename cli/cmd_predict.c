@@ -96,8 +96,7 @@ static enum exit_status ask(gram_context *g, const gram_table *table, struct pre
                                           s->proba ? &p->proba.t : NULL, &place);
     else if (status == GRAM_OK && s->proba)
         status = gram_machine_predict_proba(g, p->machine, table, &p->proba.t);
-    if (interrupt_ends())
-        status = GRAM_CANCELLED;
+    status = interrupt_ends(status);
     return status == GRAM_OK ? CLI_OK : fail_gram(why, status, g);
 }
 

@@ -78,10 +78,10 @@ void interrupt_cancels(gram_context *g)
     cancellable = g;
 }
 
-int interrupt_ends(void)
+gram_status interrupt_ends(gram_status status)
 {
     cancellable = NULL;
-    return interrupted;
+    return interrupted ? GRAM_CANCELLED : status;
 }
 
 int interrupt_status(void)

@@ -13,11 +13,12 @@
 void interrupt_install(void);
 
 /*
- * Between these two the library runs a call of g that gram_context_cancel() stops.  Returns
- * whether it was asked to stop, perhaps too late for the call to notice.
+ * Between these two the library runs a call of g that gram_context_cancel() stops.  The end turns
+ * the status of the call into GRAM_CANCELLED if it was asked to stop, perhaps too late for the call
+ * to notice.
  */
 void interrupt_cancels(gram_context *g);
-int interrupt_ends(void);
+gram_status interrupt_ends(gram_status status);
 /* The exit status of a program that was interrupted: 128 and the number of the signal. */
 int interrupt_status(void);
 

@@ -114,8 +114,7 @@ static enum exit_status predict(gram_context *g, const gram_table *table, const 
     else
         status = p->classes > 0 ? gram_machine_predict_proba(g, p->machine, table, &value)
                                 : gram_machine_predict(g, p->machine, table, &value);
-    if (interrupt_ends())
-        status = GRAM_CANCELLED;
+    status = interrupt_ends(status);
     return status == GRAM_OK ? CLI_OK : fail_gram(why, status, g);
 }
 
@@ -146,8 +145,7 @@ static enum exit_status evaluate(gram_context *g, const gram_machine *machine,
 
     interrupt_cancels(g);
     status = gram_machine_evaluate(g, machine, table, target, score);
-    if (interrupt_ends())
-        status = GRAM_CANCELLED;
+    status = interrupt_ends(status);
     return status == GRAM_OK ? CLI_OK : fail_gram(why, status, g);
 }
 

@@ -73,8 +73,7 @@ static enum exit_status shuffle(const struct model *m, const gram_table *table,
     if (status == GRAM_OK)
         status = gram_machine_permutation_importance(m->g, m->machine, table, target, &options,
                                                      &increase->t);
-    if (interrupt_ends())
-        status = GRAM_CANCELLED;
+    status = interrupt_ends(status);
     progress_end(&progress);
     out->metric = isnan(score.log_loss) ? "rmse" : "log_loss";
     out->error = isnan(score.log_loss) ? score.score : score.log_loss;
