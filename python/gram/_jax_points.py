@@ -298,7 +298,7 @@ def rows_of_block(y, batch):
     return max(1, _BLOCK // max(1, y.shape[-2] * math.prod(batch)))
 
 
-def split(a, whole, rows):
+def _split(a, whole, rows):
     return jnp.moveaxis(a[..., :whole, :].reshape(*a.shape[:-2], -1, rows, a.shape[-1]), -3, 0)
 
 
@@ -308,7 +308,7 @@ def by_rows(f, rows, *arrays):
     whole = m // rows * rows
     if m <= rows:
         return f(*arrays)
-    found = jax.lax.map(lambda part: f(*part), tuple(split(a, whole, rows) for a in arrays))
+    found = jax.lax.map(lambda part: f(*part), tuple(_split(a, whole, rows) for a in arrays))
     found = jnp.moveaxis(found, 0, -3)
     found = [found.reshape(*found.shape[:-3], whole, found.shape[-1])]
     if whole < m:
@@ -316,24 +316,36 @@ def by_rows(f, rows, *arrays):
     return jnp.concatenate(found, -2)
 
 
-def _summed_by_rows(f, rows, shape, *arrays):
-    """The sum, of this shape, of what f gives for so many rows at a time."""
+def scanned_by_rows(step, rows, total, *arrays):
+    """(total, found) after step(total, part) for so many rows at a time: found joins the rows that
+    the steps give, and is None if they give none."""
     m = arrays[0].shape[-2]
     whole = m // rows * rows
+    found = []
+    if whole:
+        total, out = jax.lax.scan(step, total, tuple(_split(a, whole, rows) for a in arrays))
+        if out is not None:
+            out = jnp.moveaxis(out, 0, -3)
+            found.append(out.reshape(*out.shape[:-3], whole, out.shape[-1]))
+    if whole < m:
+        total, out = step(total, tuple(a[..., whole:, :] for a in arrays))
+        if out is not None:
+            found.append(out)
+    return total, jnp.concatenate(found, -2) if found else None
+
+
+def _summed_by_rows(f, rows, shape, *arrays):
+    """The sum, of this shape, of what f gives for so many rows at a time."""
     total = jnp.zeros(shape, arrays[0].dtype)
-    if m <= rows:
+    if arrays[0].shape[-2] <= rows:
         return total + f(*arrays)
-    parts = tuple(split(a, whole, rows) for a in arrays)
-    total, _ = jax.lax.scan(lambda sum, part: (sum + f(*part), None), total, parts)
-    return total if whole == m else total + f(*[a[..., whole:, :] for a in arrays])
+    return scanned_by_rows(lambda sum, part: (sum + f(*part), None), rows, total, *arrays)[0]
 
 
 def _blocks_vjp(options, names, x, y, bandwidth, grad, v):
     """In blocks of rows of x, whose cotangents grad v^T are all that is stored."""
     batch, _ = batched((x, 2), (y, 2), (bandwidth, 0), (grad, 2), (v, 2))
-    m = x.shape[-2]
     rows = rows_of_block(y, batch)
-    whole = m // rows * rows
 
     def block(part):
         rows_of_x, rows_of_grad = part
@@ -348,18 +360,12 @@ def _blocks_vjp(options, names, x, y, bandwidth, grad, v):
         of_x = found.pop("x", None)
         return {name: total[name] + g for name, g in found.items()}, of_x
 
-    if m <= rows:
+    if x.shape[-2] <= rows:
         return block((x, grad))
     own = {"y": y.shape[-2:], "bandwidth": ()}
     total = {name: jnp.zeros((*batch, *own[name]), grad.dtype) for name in names if name in own}
-    parts = tuple(split(a, whole, rows) for a in (x, grad))
-    total, of_x = jax.lax.scan(step, total, parts)
-    if of_x is not None:
-        of_x = [jnp.moveaxis(of_x, 0, -3).reshape(*batch, whole, x.shape[-1])]
-    if whole < m:
-        total, rest = step(total, (x[..., whole:, :], grad[..., whole:, :]))
-        of_x = of_x and [*of_x, rest]
-    return total | ({} if of_x is None else {"x": jnp.concatenate(of_x, -2)})
+    total, of_x = scanned_by_rows(step, rows, total, x, grad)
+    return total | ({} if of_x is None else {"x": of_x})
 
 
 # ---- The median distance ---------------------------------------------------------------------

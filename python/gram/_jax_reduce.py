@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from gram._jax_call import batched, call, named, result_type, summed
 from gram._jax_derivatives import COLUMN, NAMES, ROW, column
 from gram._jax_linear import linear
-from gram._jax_points import by_rows, check_columns, kernel, rows_of_block, split
+from gram._jax_points import by_rows, check_columns, kernel, rows_of_block, scanned_by_rows
 
 _VALUES = {"min": 1, "max": 2, "logsumexp": 3, "softmax": 4}
 _PLACES = {"argmin": 1, "argmax": 2}
@@ -147,17 +147,8 @@ def _vjp(work, wanted, kept, grad):
 
     arrays = x, index, grad if "v" in kept else grad[..., None]
     total = [jnp.zeros_like(kept[n]) for n in others]
-    whole, of_x = x.shape[-2] // rows * rows, []
-    if whole:
-        parts = tuple(split(a, whole, rows) for a in arrays)
-        total, found = jax.lax.scan(step, total, parts)
-        found = jnp.moveaxis(found, 0, -3)
-        of_x.append(found.reshape(*found.shape[:-3], whole, found.shape[-1]))
-    if whole < x.shape[-2]:
-        total, found = step(total, tuple(a[..., whole:, :] for a in arrays))
-        of_x.append(found)
+    total, of_x = scanned_by_rows(step, rows, total, *arrays)
     found = dict(zip(others, total, strict=True))
     if "x" in wanted:
-        of_x = jnp.concatenate(of_x, -2) if of_x else jnp.zeros_like(x)
-        found["x"] = of_x + found.get("x", 0)
+        found["x"] = (jnp.zeros_like(x) if of_x is None else of_x) + found.get("x", 0)
     return found
