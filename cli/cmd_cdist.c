@@ -10,8 +10,7 @@
 struct settings {
     struct matrix_pair_settings pair;
     double p;
-    int metric; /* the place in metric_kinds */
-    const char *weights;
+    struct metric_settings metric;
     int no_root;
 };
 
@@ -19,10 +18,12 @@ static const struct option_row rows[] = {
     NUMBER("p", 'p', "P", offsetof(struct settings, p), "2", 0, INFINITY,
            "the norm, from 0 (the number of coordinates that differ) to inf (the largest "
            "difference)"),
-    CHOICE("metric", 'm', "NAME", offsetof(struct settings, metric), "minkowski", METRIC_NAMES,
+    CHOICE("metric", 'm', "NAME", offsetof(struct settings, metric.metric), "minkowski",
+           METRIC_NAMES,
            "another distance than that of the p-norm; haversine takes latitude and longitude in "
            "radians"),
-    METRIC_WEIGHTS(offsetof(struct settings, weights)),
+    METRIC_WEIGHTS(offsetof(struct settings, metric.weights)),
+    METRIC_BITS(offsetof(struct settings, metric.bits)),
     FLAG("no-root", 0, offsetof(struct settings, no_root),
          "write the sum itself, without the root"),
     DTYPE(offsetof(struct settings, pair.dtype),
@@ -45,16 +46,12 @@ static enum exit_status compute(gram_context *g, const void *settings, const gra
 {
     const struct settings *s = settings;
     gram_cdist_options options = GRAM_CDIST_OPTIONS_INIT;
-    gram_distance metric = GRAM_DISTANCE_INIT;
-    const struct metric_weights_file file = {s->weights, &s->pair.input};
+    gram_distance metric;
     struct metric_weights weights = {.read.memory = NULL};
-    enum exit_status status = metric_weights_load(g, &file, x, &weights, why);
+    enum exit_status status = metric_weights_load(g, &s->metric, &s->pair.input, x, &weights, why);
 
-    metric.kind = metric_kinds[s->metric];
-    metric.p = gram_number(s->p);
-    metric.weights = s->weights ? &weights.there.t : NULL;
     options.no_root = s->no_root;
-    if (metric.kind != GRAM_DISTANCE_MINKOWSKI || metric.weights)
+    if (metric_describe(&s->metric, s->p, &weights, &metric))
         options.metric = &metric;
     if (status == CLI_OK) {
         gram_status done = gram_cdist(g, x, y, gram_number(s->p), &options, out);
@@ -68,9 +65,9 @@ static enum exit_status compute(gram_context *g, const void *settings, const gra
 static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
 {
     const struct settings *s = settings;
-    const struct matrix_pair_job job = {&s->pair, s, compute};
+    const struct matrix_pair_job job = {&s->pair, &s->metric, s, compute};
 
-    TRY(metric_weights_check(s->metric, s->weights, why));
+    TRY(metric_check(&s->metric, s->pair.dtype, why));
     return matrix_pair_run(&job, count, operands, why);
 }
 
@@ -88,7 +85,9 @@ const struct command cmd_cdist = {
     .examples =
         "  gram cdist points.csv -p 1.3 -o distances.npy\n"
         "  gram cdist queries.npy points.npy -p inf --format csv | head\n"
-        "  gram cdist counts.csv --metric braycurtis",
+        "  gram cdist counts.csv --metric braycurtis\n"
+        "  gram cdist points.csv --metric seuclidean --weights variances.csv\n"
+        "  gram cdist fingerprints.npy --metric jaccard --bits 1021",
     .least = 1,
     .most = 2,
     .settings_bytes = sizeof(struct settings),

@@ -15,7 +15,7 @@ struct settings {
     int kernel;
     const char *expression; /* instead of a kernel; or NULL */
     int of;                 /* what its s is */
-    int metric;             /* the place in gram_metrics, or none */
+    struct metric_settings metric;
     struct option_texts parameters;
     double p, exponent, bandwidth, alpha, gamma, coef0, degree, regularization;
     int64_t seed;
@@ -78,8 +78,9 @@ static const struct option_row rows[] = {
           "a number that the expression calls NAME; up to eight may be given"),
     CHOICE("of", 0, "S", offsetof(struct settings, of), "distance", "distance|sum|product",
            "the meaning of s in the expression: d, d^p or x.y"),
-    CHOICE("metric", 'm', "NAME", offsetof(struct settings, metric), "minkowski", METRIC_NAMES,
-           "the distance d, in the place of that of the p-norm: see gram cdist"),
+    CHOICE("metric", 'm', "NAME", offsetof(struct settings, metric.metric), "minkowski",
+           METRIC_NAMES, "the distance d, in the place of that of the p-norm: see gram cdist"),
+    METRIC_WEIGHTS(offsetof(struct settings, metric.weights)),
     NUMBER("bandwidth", 'L', "L", offsetof(struct settings, bandwidth), NULL, 1e-300, INFINITY,
            "the length L (default: the median distance between rows of X, or of a sample of them)"),
     NUMBER("p", 'p', "P", offsetof(struct settings, p), NULL, 1e-300, 1e300,
@@ -176,21 +177,25 @@ static enum exit_status check_used(const struct settings *s, struct failure *why
     return CLI_OK;
 }
 
-/* A metric takes the place of a distance, which some formulas do not have. */
+/* A metric takes the place of a distance, which some formulas do not have; weights are for all that
+ * is a sum over the coordinates. */
 static enum exit_status check_metric(const struct settings *s, struct failure *why)
 {
     const struct kernel_row *row = row_of(s);
+    const int other = metric_kinds[s->metric.metric] != GRAM_DISTANCE_MINKOWSKI;
+    const char *name = other ? "metric" : "weights";
 
-    if (metric_kinds[s->metric] == GRAM_DISTANCE_MINKOWSKI)
+    if (!other && !s->metric.weights)
         return CLI_OK;
-    if (row->inner == GRAM_DOT || row->p == FROM_Q || (s->expression && row->outer_power == 1))
-        return fail(why, CLI_USAGE, "--metric means nothing for what is not a function of d");
-    if (!isnan(s->p))
+    if (row->inner == GRAM_DOT ||
+        (other && (row->p == FROM_Q || (s->expression && row->outer_power == 1))))
+        return fail(why, CLI_USAGE, "--%s means nothing for what is not a function of d", name);
+    if (other && !isnan(s->p))
         return fail(why, CLI_USAGE, "--p and --metric are given, expected only one of them");
     if ((row->uses & USES_BANDWIDTH) && isnan(s->bandwidth))
-        return fail(why, CLI_USAGE,
-                    "--metric is given without --bandwidth, which has no default then");
-    return CLI_OK;
+        return fail(why, CLI_USAGE, "--%s is given without --bandwidth, which has no default then",
+                    name);
+    return metric_check(&s->metric, s->pair.dtype, why);
 }
 
 /* Checks that are possible before a file is read. */
@@ -255,32 +260,36 @@ static enum exit_status median_bandwidth(gram_context *g, const struct settings 
     return status == GRAM_OK ? CLI_OK : fail_gram(why, status, g);
 }
 
-/* s is a distance, or the square of one where the kernel is Gaussian or rational quadratic. */
-static void set_metric(const struct settings *s, gram_distance *metric, gram_kernel_options *o)
+/* s is a distance, or its p-th power where it is a sum: the square where the kernel is Gaussian or
+ * rational quadratic. */
+static void set_metric(const struct settings *s, const struct metric_weights *weights,
+                       gram_distance *metric, gram_kernel_options *o)
 {
-    metric->kind = metric_kinds[s->metric];
-    if (metric->kind == GRAM_DISTANCE_MINKOWSKI)
+    if (!metric_describe(&s->metric, o->p.value, weights, metric))
         return;
     o->metric = metric;
-    o->outer_power = gram_number(row_of(s)->outer_power == ONE_OVER_P ? 1 : 2);
+    o->outer_power = row_of(s)->outer_power == ONE_OVER_P ? gram_number(1) : o->p;
 }
 
 static enum exit_status compute(gram_context *g, const void *settings, const gram_tensor *x,
                                 const gram_tensor *y, gram_tensor *out, struct failure *why)
 {
     const struct settings *s = settings;
-    gram_distance metric = GRAM_DISTANCE_INIT;
+    gram_distance metric;
     gram_kernel_options options;
     struct parameters parameters;
     struct device_matrix median = {.memory = NULL};
+    struct metric_weights weights = {.read.memory = NULL};
     enum exit_status status;
 
     TRY(read_parameters(&s->parameters, &parameters, why));
     options = kernel_options(s, &parameters);
-    set_metric(s, &metric, &options);
-    status = (row_of(s)->uses & USES_BANDWIDTH) && isnan(s->bandwidth)
-                 ? median_bandwidth(g, s, x, &options, &median, why)
-                 : CLI_OK;
+    status = metric_weights_load(g, &s->metric, &s->pair.input, x, &weights, why);
+    set_metric(s, &weights, &metric, &options);
+    if (status == CLI_OK)
+        status = (row_of(s)->uses & USES_BANDWIDTH) && isnan(s->bandwidth)
+                     ? median_bandwidth(g, s, x, &options, &median, why)
+                     : CLI_OK;
     if (status == CLI_OK && isnan(options.bandwidth.value))
         options.bandwidth = gram_number(1); /* not used by this kernel */
     if (status == CLI_OK) {
@@ -289,13 +298,14 @@ static enum exit_status compute(gram_context *g, const void *settings, const gra
             status = fail_gram(why, done, g);
     }
     device_matrix_free(g, &median);
+    metric_weights_free(g, &weights);
     return status;
 }
 
 static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
 {
     const struct settings *s = settings;
-    const struct matrix_pair_job job = {&s->pair, s, compute};
+    const struct matrix_pair_job job = {&s->pair, &s->metric, s, compute};
 
     TRY(check_choice(s, why));
     return matrix_pair_run(&job, count, operands, why);
@@ -326,13 +336,15 @@ const struct command cmd_kernel = {
         "and exp exp2 expm1 log log2 log1p sqrt pow sin cos sinh cosh tanh asin acos atan erf "
         "fabs fmin fmax. 1/2 is 0.5.\n\n"
         "With --metric, d is another distance, such as chi2, for which laplace is the exponential "
-        "chi-squared kernel.\n\n"
+        "chi-squared kernel. --weights multiplies each term |X[i,k] - Y[j,k]|^p of the p-norm, or "
+        "the terms of the metric.\n\n"
         "X and Y are numeric tables in text or .npy arrays; arrays with more than two dimensions "
         "are batches of matrices.",
     .examples =
         "  gram kernel points.csv --kernel laplace --bandwidth 10 -o kernel.npy\n"
         "  gram kernel x.npy y.npy -k lpq-laplace -p 1.5 -q 0.9 -L 3 -o kernel.npy\n"
         "  gram kernel counts.csv -k laplace --metric chi2 -L 1 -o kernel.npy\n"
+        "  gram kernel points.csv -k gaussian --weights weights.csv -L 2 -o kernel.npy\n"
         "  gram kernel points.csv -e 'exp(-s / a) * (1 + s / a)' --param a=2 -o k.npy",
     .least = 1,
     .most = 2,

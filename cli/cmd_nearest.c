@@ -19,8 +19,7 @@ struct settings {
     int64_t count;
     double p, radius;
     int exclude_self;
-    int metric; /* the place in metric_kinds */
-    const char *weights;
+    struct metric_settings metric;
 };
 
 static const struct option_row rows[] = {
@@ -29,10 +28,12 @@ static const struct option_row rows[] = {
     NUMBER("p", 'p', "P", offsetof(struct settings, p), "2", 0, INFINITY,
            "the norm, from 0 (the number of coordinates that differ) to inf (the largest "
            "difference)"),
-    CHOICE("metric", 'm', "NAME", offsetof(struct settings, metric), "minkowski", METRIC_NAMES,
+    CHOICE("metric", 'm', "NAME", offsetof(struct settings, metric.metric), "minkowski",
+           METRIC_NAMES,
            "another distance than that of the p-norm; haversine takes latitude and longitude in "
            "radians"),
-    METRIC_WEIGHTS(offsetof(struct settings, weights)),
+    METRIC_WEIGHTS(offsetof(struct settings, metric.weights)),
+    METRIC_BITS(offsetof(struct settings, metric.bits)),
     NUMBER("radius", 'r', "R", offsetof(struct settings, radius), "inf", 0, INFINITY,
            "only neighbours at a distance of at most R"),
     FLAG("exclude-self", 0, offsetof(struct settings, exclude_self),
@@ -63,17 +64,20 @@ struct problem {
 static enum exit_status load_one(const struct settings *s, const char *path, struct matrix *m,
                                  struct failure *why)
 {
-    TRY(matrix_load(path, &s->input, (enum dtype_choice)s->dtype, m, why));
-    return m->t.ndim == 2 ? CLI_OK
-                          : fail(why, CLI_BAD_DATA, "%s has %d dimension%s, expected a matrix",
-                                 text_name(path), m->t.ndim, m->t.ndim == 1 ? "" : "s");
+    const int dtype = s->metric.bits > 0 ? DTYPE_F32 : s->dtype;
+
+    TRY(matrix_load(path, &s->input, (enum dtype_choice)dtype, m, why));
+    if (m->t.ndim != 2)
+        return fail(why, CLI_BAD_DATA, "%s has %d dimension%s, expected a matrix", text_name(path),
+                    m->t.ndim, m->t.ndim == 1 ? "" : "s");
+    return metric_pack(&s->metric, path, m, why);
 }
 
 static enum exit_status load(const struct settings *s, int count, char *const *paths,
                              struct problem *p, struct failure *why)
 {
     p->two = count == 2;
-    TRY(metric_weights_check(s->metric, s->weights, why));
+    TRY(metric_check(&s->metric, s->dtype, why));
     if (p->two && s->exclude_self)
         return fail(why, CLI_USAGE, "--exclude-self applies only without Y");
     TRY(load_one(s, paths[0], &p->x, why));
@@ -98,19 +102,15 @@ static enum exit_status search(gram_context *g, const struct settings *s, struct
                                struct there *at, struct failure *why)
 {
     gram_nearest_options options = GRAM_NEAREST_OPTIONS_INIT;
-    gram_distance metric = GRAM_DISTANCE_INIT;
-    const struct metric_weights_file file = {s->weights, &s->input};
+    gram_distance metric;
     gram_status done;
 
     options.exclude_self = s->exclude_self;
     options.within = s->radius < INFINITY;
     options.radius = s->radius;
-    metric.kind = metric_kinds[s->metric];
-    metric.p = gram_number(s->p);
-    metric.weights = s->weights ? &at->weights.there.t : NULL;
-    if (metric.kind != GRAM_DISTANCE_MINKOWSKI || metric.weights)
+    if (metric_describe(&s->metric, s->p, &at->weights, &metric))
         options.metric = &metric;
-    TRY(metric_weights_load(g, &file, &p->x.t, &at->weights, why));
+    TRY(metric_weights_load(g, &s->metric, &s->input, &p->x.t, &at->weights, why));
     TRY(device_matrix_send(g, &p->x, &at->x, why));
     if (p->two)
         TRY(device_matrix_send(g, &p->y, &at->y, why));

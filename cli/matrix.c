@@ -5,6 +5,7 @@
  */
 #include "device.h"
 #include "load.h"
+#include "metrics.h"
 #include "npy.h"
 #include "parquet.h"
 #include <stdio.h>
@@ -237,18 +238,24 @@ static enum exit_status check_dimensions(const struct matrix *m, const char *pat
                                  text_name(path), m->t.ndim, m->t.ndim == 1 ? "" : "s");
 }
 
+static enum exit_status pair_load_one(const struct matrix_pair_job *job, const char *path,
+                                      struct matrix *m, struct failure *why)
+{
+    const int dtype = job->metric->bits > 0 ? DTYPE_F32 : job->pair->dtype;
+
+    TRY(matrix_load(path, &job->pair->input, (enum dtype_choice)dtype, m, why));
+    TRY(check_dimensions(m, path, why));
+    return metric_pack(job->metric, path, m, why);
+}
+
 static enum exit_status pair_load(const struct matrix_pair_job *job, int count, char *const *paths,
                                   struct matrix_pair *out, struct failure *why)
 {
-    const enum dtype_choice dtype = (enum dtype_choice)job->pair->dtype;
-
     *out = (struct matrix_pair){.two = count == 2};
-    TRY(matrix_load(paths[0], &job->pair->input, dtype, &out->x, why));
-    TRY(check_dimensions(&out->x, paths[0], why));
+    TRY(pair_load_one(job, paths[0], &out->x, why));
     if (!out->two)
         return CLI_OK;
-    TRY(matrix_load(paths[1], &job->pair->input, dtype, &out->y, why));
-    TRY(check_dimensions(&out->y, paths[1], why));
+    TRY(pair_load_one(job, paths[1], &out->y, why));
     int64_t x_cols = out->x.t.shape[out->x.t.ndim - 1], y_cols = out->y.t.shape[out->y.t.ndim - 1];
     if (x_cols != y_cols)
         return fail(why, CLI_BAD_DATA, "%s has %lld columns, but %s has %lld", text_name(paths[0]),

@@ -94,9 +94,12 @@ struct matrix_pair_settings {
     int dtype; /* enum dtype_choice */
 };
 
+struct metric_settings;
+
 /* What such a command is made of. */
 struct matrix_pair_job {
     const struct matrix_pair_settings *pair;
+    const struct metric_settings *metric;
     const void *settings; /* of the command */
     /* x, y and out are where the context computes; y NULL: the rows of x among themselves. */
     enum exit_status (*compute)(gram_context *g, const void *settings, const gram_tensor *x,

@@ -93,6 +93,71 @@ def test_weights_that_do_not_fit(tmp_path):
         assert "--weights means nothing with --metric haversine" in words
 
 
+def test_variances_of_seuclidean(tmp_path):
+    v = np.array([0.5, 2.0, 3.0, 1.0])
+    x, y = save_text(tmp_path / "x.csv", X), save_text(tmp_path / "y.csv", Y)
+    variances = save_text(tmp_path / "v.csv", v[None])
+    arguments = ["--metric", "seuclidean", "--weights", variances]
+    d = np.sqrt(((X[:, None] - Y) ** 2 / v).sum(-1))
+    np.testing.assert_allclose(load_text(gram("cdist", x, y, *arguments)), d, rtol=1e-13)
+    np.testing.assert_allclose(
+        load_text(gram("kernel", x, y, *arguments, "-k", "gaussian", "-L", 2)),
+        np.exp(-(d**2) / 8),
+        rtol=1e-12,
+    )
+    (tmp_path / "v.csv").write_text("1,1,0,1\n")
+    for command in (["cdist"], ["nearest"], ["kernel", "-L", 1]):
+        words = refusal(*command, x, "--metric", "seuclidean", status=USAGE)
+        assert "--metric seuclidean is given without --weights" in words
+        assert "variance 0" in refusal(*command, x, *arguments, status=BAD_DATA)
+
+
+def bits_problem(tmp_path):
+    flags = RNG.random((9, 21)) < 0.4
+    packed = np.packbits(flags, axis=1)
+    np.save(tmp_path / "bits.npy", packed)
+    return flags, packed, tmp_path / "bits.npy"
+
+
+@pytest.mark.parametrize("metric", ["hamming", "jaccard"])
+def test_packed_bits(tmp_path, metric):
+    flags, packed, array = bits_problem(tmp_path)
+    numbers = save_text(tmp_path / "flags.csv", flags.astype(float))
+    text = save_text(tmp_path / "bits.csv", packed.astype(float))
+    options = ["--metric", metric]
+    d = load_text(gram("cdist", numbers, *options))
+    for x in (array, text):
+        np.testing.assert_allclose(load_text(gram("cdist", x, *options, "--bits", 21)), d, 1e-6)
+        both = load_text(gram("cdist", x, text, *options, "--bits", 21))
+        np.testing.assert_allclose(both, d, 1e-6)
+        found = load_text(gram("nearest", x, *options, "--bits", 21, "-k", 3))
+        expected = load_text(gram("nearest", numbers, *options, "-k", 3, "--dtype", "f32"))
+        np.testing.assert_array_equal(found[:, :2], expected[:, :2])
+        np.testing.assert_allclose(found[:, 2], expected[:, 2], 1e-6)
+
+
+def test_packed_bits_that_do_not_fit(tmp_path):
+    x = bits_problem(tmp_path)[2]
+    (tmp_path / "half.csv").write_text("1,2.5,3\n")
+    (tmp_path / "large.csv").write_text("1,256,3\n")
+    (tmp_path / "missing.csv").write_text("1,2,\n")
+    (tmp_path / "w.csv").write_text("1,1,1\n")
+    bits = ["--metric", "hamming", "--bits"]
+    for command in ("cdist", "nearest"):
+        for arguments, words in (
+            (["--bits", 21], "--bits is given without --metric hamming or jaccard"),
+            ([*bits, 21, "-w", tmp_path / "w.csv"], "--weights and --bits are given"),
+            ([*bits, 21, "--dtype", "f64"], "--dtype is f64 with --bits"),
+            ([*bits, 0], "--bits"),
+        ):
+            assert words in refusal(command, x, *arguments, status=USAGE)
+        words = refusal(command, x, *bits, 25, status=BAD_DATA)
+        assert "has 3 columns, expected 4, the bytes of --bits 25" in words
+        for name, number in (("half", "2.5"), ("large", "256"), ("missing", "nan")):
+            words = refusal(command, tmp_path / f"{name}.csv", *bits, 21, status=BAD_DATA)
+            assert f"has the number {number}, expected bytes" in words
+
+
 def test_nearest_of_float16(tmp_path):
     np.save(tmp_path / "h.npy", X.astype(np.float16))
     found = load_text(gram("nearest", tmp_path / "h.npy", "-k", 2))
@@ -318,6 +383,36 @@ KERNELS = [
     ),
     (["-e", "pow(s + 1, 2)", "--of", "product"], lambda x, y: (x @ y.T + 1) ** 2),
 ]
+
+
+WEIGHTS = np.array([0.5, 2.0, 0.0, 1.0])
+
+
+def weighted_sum(p):
+    return (WEIGHTS * np.abs(X[:, None] - Y) ** p).sum(-1)
+
+
+WEIGHTED = [
+    (["-k", "laplace", "-p", 1.5, "-L", 2], np.exp(-(weighted_sum(1.5) ** (1 / 1.5)) / 2)),
+    (["-k", "product-laplace", "-q", 0.7, "-L", 2], np.exp(-weighted_sum(0.7) / 2**0.7)),
+    (["-k", "gaussian", "-L", 2], np.exp(-weighted_sum(2) / 8)),
+    (["-e", "1 / (1 + s)", "-p", 3], 1 / (1 + weighted_sum(3) ** (1 / 3))),
+    (["-e", "1 / (1 + s)", "-p", 3, "--of", "sum"], 1 / (1 + weighted_sum(3))),
+    (
+        ["-k", "laplace", "-L", 2, "--metric", "canberra"],
+        np.exp(
+            -(WEIGHTS * np.abs(X[:, None] - Y) / (np.abs(X[:, None]) + np.abs(Y))).sum(-1) / 2
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize("arguments,expected", WEIGHTED, ids=[row[0][1] for row in WEIGHTED])
+def test_kernel_of_a_weighted_distance(tmp_path, arguments, expected):
+    x, y = save_text(tmp_path / "x.csv", X), save_text(tmp_path / "y.csv", Y)
+    weights = save_text(tmp_path / "w.csv", WEIGHTS[:, None])
+    k = load_text(gram("kernel", x, y, *arguments, "--weights", weights))
+    np.testing.assert_allclose(k, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("arguments,formula", KERNELS, ids=[row[0][1] for row in KERNELS])

@@ -244,3 +244,9 @@ def test_metrics_that_a_kernel_does_not_have(table):
         (): "without --bandwidth",
     }.items():
         assert words in refusal("kernel", "t.csv", "--metric", "chi2", *arguments, status=USAGE)
+    for arguments, words in {
+        ("-k", "linear"): "--weights means nothing for what is not a function of d",
+        ("-L", 1, "--metric", "haversine"): "--weights means nothing with --metric haversine",
+        (): "--weights is given without --bandwidth",
+    }.items():
+        assert words in refusal("kernel", "t.csv", "--weights", "w.csv", *arguments, status=USAGE)
