@@ -17,6 +17,7 @@ REASONS = {
         "for several processes: bench/bench_kron_mpi.c, bench/bench_kron_nccl.c",
     "optim.State optim.Transform": "data",
     "krr_path": "no other package has it of a kernel matrix: gram bench krr_path",
+    "krr_solve": "has a script of its own, bench/krr.py",
     "kernel_logdet": "an estimate, whose time is that of kernel_matmul: steps times probes columns",
     "sklearn.KNeighborsTransformer": "a call of nearest, which has rows",
     "compat.kermac.run_kernel compat.kermac.cdist_grad compat.kermac.cdist_expadd "

@@ -105,6 +105,12 @@
   "(k, y, ridges, *, weights=None, intercept=\"none\", method=\"auto\", lower=True,\n    " \
   "error=None, spread=None, alpha=None, offset=None, info=None, out=None)\n--\n\n"
 
+#define PY_TEXT_krr_solve \
+  "(x, y, kernel=\"laplace\", *, ridge, tolerance=None, held_out_rmse=None,\n    " \
+  "method=\"auto\", rank=None, products=None, time_limit=None, refine=False,\n    " \
+  "warm_start=False, seed=0, row_weights=None, device=None, report=None, out=None,\n    " \
+  PY_KERNEL_TEXT ")\n--\n\n"
+
 #define PY_TEXT_matmul_batched \
   "(a, b, *, alpha=1.0, beta=0.0, c=None, out=None)\n--\n\n"
 

@@ -52,9 +52,11 @@ static gram_status launch(gram_context *g, const struct cuda_kernel *kernel, gra
 
 static gram_status may_wait(gram_context *g)
 {
-    bool capturing;
+    bool capturing = false, entered = gram_cuda_enter(g->device);
+    gram_status status = gram_cuda_capturing(g, &capturing);
 
-    TRY(gram_cuda_capturing(g, &capturing));
+    gram_cuda_leave(g->device, entered);
+    TRY(status);
     if (capturing)
         return gram_fail(g, GRAM_UNSUPPORTED,
                          "conjugate gradients read their numbers in every step, so they cannot be "

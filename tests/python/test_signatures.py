@@ -67,6 +67,7 @@ CALLS = {
     "nearest": lambda f, **o: f(np.eye(3), count=2, **o),
     "matrix_power": lambda f, **o: f(np.eye(3), **o),
     "krr_path": lambda f, **o: f(np.eye(3), np.ones(3), [1.0], **o),
+    "krr_solve": lambda f, **o: f(np.eye(3), np.ones(3), **{"ridge": 1.0} | o),
     "solve_lu": lambda f, **o: f(np.eye(3), np.ones(3), **o),
     "solve_cholesky": lambda f, **o: f(np.eye(3), np.ones(3), **o),
     "matmul_batched": lambda f, **o: f(np.eye(3), np.eye(3), **o),

@@ -48,6 +48,8 @@ assert_type(gram.kernel_matmul_vjp(t, v=t, grad=t, wrt=("x", "v")), tuple[Tensor
 assert_type(gram.kernel_logdet(t, seed=1), tuple[float, float])
 assert_type(gram.krr_path(x, x, [0.1, 1.0]), NDArray[Any])
 assert_type(gram.krr_path(t, t, [0.1, 1.0], intercept="mean"), Tensor)
+assert_type(gram.krr_solve(x, x, ridge=0.1), NDArray[Any])
+assert_type(gram.krr_solve(t, t, "gaussian", ridge=0.1, rank=10, report={}), Tensor)
 assert_type(gram.kron([x, whole]), NDArray[Any])
 assert_type(gram.kron([t, t]), Tensor)
 assert_type(gram.kron_logdet([t, t]), tuple[Tensor, Tensor])

@@ -1,0 +1,345 @@
+/*
+ * py_krr_solve.c - gram.krr_solve: certified solves of kernel ridge regression
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "py_functions.h"
+#include "py_signatures.h"
+#include "py_waiting.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { /* after the points, the targets at the place of y, and the kernel */
+    RIDGE = PY_K_COUNT,
+    TOLERANCE,
+    HELD_OUT_RMSE,
+    METHOD,
+    RANK,
+    PRODUCTS,
+    TIME_LIMIT,
+    REFINE,
+    WARM_START,
+    SEED,
+    ROW_WEIGHTS,
+    DEVICE,
+    REPORT,
+    OUT,
+    COUNT
+};
+
+static const unsigned char words[] = {
+    PY_KERNEL_WORDS, PY_ridge,       PY_tolerance,  PY_held_out_rmse, PY_method,
+    PY_rank,         PY_products,    PY_time_limit, PY_refine,        PY_warm_start,
+    PY_seed,         PY_row_weights, PY_device,     PY_report,        PY_out};
+static const struct py_signature signature = {"gram.krr_solve", words, COUNT, 3, 2};
+
+/* An array on the CPU, of which the GPU of the call has a copy. */
+struct lent {
+    gram_tensor *tensor, home; /* what the library is given; what the caller has */
+    size_t bytes;
+};
+
+struct request {
+    struct py_call call;
+    struct py_kernel kernel;
+    gram_krr_options options;
+    gram_krr_report report;
+    gram_tensor *x, *y, *alpha;
+    gram_device asked;
+    struct lent lent[PY_MOST_ARRAYS];
+    int lent_count;
+};
+
+/* ---- Arguments ----------------------------------------------------------------------------- */
+
+/* None is the default. */
+static int read_double(const char *name, PyObject *value, double *out)
+{
+    return py_given(value) ? py_double(signature.name, name, value, out) : 0;
+}
+
+static int read_int64(const char *name, PyObject *value, int64_t *out)
+{
+    return py_given(value) ? py_int64(signature.name, name, value, out) : 0;
+}
+
+static int read_limits(PyObject *const *v, struct request *r)
+{
+    gram_krr_options *o = &r->options;
+    int64_t rank = 0, seed = 0;
+
+    if (!py_given(v[RIDGE])) {
+        PyErr_Format(PyExc_TypeError, "%s() needs the argument 'ridge'", signature.name);
+        return -1;
+    }
+    if (py_double(signature.name, "ridge", v[RIDGE], &o->ridge) ||
+        read_double("tolerance", v[TOLERANCE], &o->tolerance) ||
+        read_double("held_out_rmse", v[HELD_OUT_RMSE], &o->held_out_rmse) ||
+        read_int64("rank", v[RANK], &rank) || read_int64("products", v[PRODUCTS], &o->products) ||
+        read_double("time_limit", v[TIME_LIMIT], &o->time_limit) ||
+        read_int64("seed", v[SEED], &seed))
+        return -1;
+    if (rank < 0) {
+        PyErr_Format(PyExc_ValueError, "%s: rank is %R, expected 0 or more", signature.name,
+                     v[RANK]);
+        return -1;
+    }
+    o->rank = py_given(v[RANK]) && rank == 0 ? -1 : rank;
+    o->seed = (uint64_t)seed;
+    return 0;
+}
+
+static int read_choices(PyObject *const *v, struct request *r)
+{
+    static const char *const methods[] = {"auto", "cholesky", "cg", NULL};
+    int method = GRAM_KRR_AUTO;
+    bool refine = false, warm_start = false;
+
+    if (py_choice(signature.name, "method", v[METHOD], methods, &method) ||
+        py_bool(signature.name, "refine", v[REFINE], &refine) ||
+        py_bool(signature.name, "warm_start", v[WARM_START], &warm_start) ||
+        py_device(signature.name, v[DEVICE], &r->asked))
+        return -1;
+    if (warm_start && !py_given(v[OUT])) {
+        PyErr_Format(PyExc_TypeError, "%s: warm_start is True without out, the first guess",
+                     signature.name);
+        return -1;
+    }
+    if (py_given(v[REPORT]) && !PyDict_Check(v[REPORT])) {
+        PyErr_Format(PyExc_TypeError, "%s: report is %R, expected a dict", signature.name,
+                     v[REPORT]);
+        return -1;
+    }
+    r->options.method = (gram_krr_method)method;
+    r->options.refine = refine;
+    r->options.warm_start = warm_start;
+    return 0;
+}
+
+/* Views all arrays, and makes alpha, which has the shape of y and is on its device. */
+static int read_arrays(struct request *r, PyObject *const *v)
+{
+    struct py_call *call = &r->call;
+    struct py_shape shape = {.ndim = 0};
+    gram_tensor *weights = NULL;
+    gram_device place;
+
+    r->x = py_input(call, "x", v[0]);
+    r->y = r->x ? py_input(call, "y", v[1]) : NULL;
+    if (!r->y ||
+        (py_given(v[ROW_WEIGHTS]) && !(weights = py_input(call, "row_weights", v[ROW_WEIGHTS]))) ||
+        py_kernel_options(call, v, &r->kernel) ||
+        (py_given(v[DEVICE]) ? py_place_most(call, r->asked) : py_place(call)))
+        return -1;
+    r->options.weights = weights;
+    shape.dtype = r->options.refine ? GRAM_F64 : r->x->dtype;
+    for (int i = 0; i < r->y->ndim; i++)
+        py_append(&shape, r->y->shape[i]);
+    place = call->device;
+    call->device = r->x->device;
+    r->alpha = py_output(call, "out", v[OUT], &shape);
+    call->device = place;
+    return r->alpha ? 0 : -1;
+}
+
+/* ---- Arrays of the CPU on a GPU -------------------------------------------------------------- */
+
+static int64_t elements(const gram_tensor *t)
+{
+    int64_t count = 1;
+
+    for (int d = 0; d < t->ndim; d++)
+        count *= t->shape[d];
+    return count;
+}
+
+/* Copies between a tensor of any strides and a row-major array, on the CPU. */
+static void pack(const gram_tensor *t, char *packed, bool back)
+{
+    size_t size = gram_dtype_size(t->dtype);
+    int64_t at[GRAM_MAX_DIMS] = {0}, count = elements(t);
+    char *one = t->data;
+
+    for (int64_t i = 0; i < count; i++, packed += size) {
+        memcpy(back ? one : packed, back ? packed : one, size);
+        for (int d = t->ndim - 1; d >= 0; d--) {
+            one += t->stride[d] * (int64_t)size;
+            if (++at[d] < t->shape[d])
+                break;
+            one -= t->stride[d] * t->shape[d] * (int64_t)size;
+            at[d] = 0;
+        }
+    }
+}
+
+static bool is_row_major(const gram_tensor *t)
+{
+    int64_t stride = 1;
+
+    for (int d = t->ndim - 1; d >= 0; d--) {
+        if (t->shape[d] > 1 && t->stride[d] != stride)
+            return false;
+        stride *= t->shape[d] > 1 ? t->shape[d] : 1;
+    }
+    return true;
+}
+
+/* Moves bytes to the GPU, or back, and waits for them. */
+static gram_status move(gram_context *g, const struct lent *l, bool back)
+{
+    void *there = l->tensor->data, *here = l->home.data, *packed = NULL;
+    gram_status status;
+
+    if (!is_row_major(&l->home)) {
+        here = packed = malloc(l->bytes ? l->bytes : 1);
+        if (!packed)
+            return GRAM_OUT_OF_MEMORY;
+        if (!back)
+            pack(&l->home, packed, false);
+    }
+    status = gram_memory_copy(g, back ? here : there, back ? there : here, l->bytes);
+    if (status == GRAM_OK)
+        status = gram_context_synchronize(g);
+    if (status == GRAM_OK && back && packed)
+        pack(&l->home, packed, true);
+    free(packed);
+    return status;
+}
+
+/* Gives the GPU of the call a copy of each array of the CPU. */
+static gram_status lend(struct request *r)
+{
+    struct py_call *call = &r->call;
+    gram_status status = GRAM_OK;
+
+    for (int i = 0; i < call->count && call->device.type != GRAM_CPU && status == GRAM_OK; i++) {
+        gram_tensor *t = &call->array[i].tensor;
+        struct lent *l = &r->lent[r->lent_count];
+        int64_t stride = 1;
+
+        if (t->device.type != GRAM_CPU)
+            continue;
+        *l = (struct lent){t, *t, (size_t)elements(t) * gram_dtype_size(t->dtype)};
+        status = gram_memory_allocate(call->g, l->bytes, &t->data);
+        if (status != GRAM_OK) {
+            t->data = l->home.data;
+            break;
+        }
+        t->device = call->device;
+        for (int d = t->ndim - 1; d >= 0; stride *= t->shape[d] > 1 ? t->shape[d] : 1, d--)
+            t->stride[d] = stride;
+        r->lent_count++;
+        status = move(call->g, l, false);
+    }
+    return status;
+}
+
+static void take_back(struct request *r)
+{
+    while (r->lent_count > 0) {
+        const struct lent *l = &r->lent[--r->lent_count];
+        gram_memory_free(r->call.g, l->tensor->data, l->bytes);
+        *l->tensor = l->home;
+    }
+}
+
+/* ---- The work -------------------------------------------------------------------------------- */
+
+static gram_status work(void *argument)
+{
+    struct request *r = argument;
+    gram_status status = lend(r), copied = GRAM_OK;
+
+    if (status == GRAM_OK)
+        status = gram_krr_solve(r->call.g, r->x, &r->kernel.options, r->y, &r->options, r->alpha);
+    for (int i = 0; i < r->lent_count; i++)
+        if (r->lent[i].tensor == r->alpha && (status == GRAM_OK || status == GRAM_NUMERICAL))
+            copied = move(r->call.g, &r->lent[i], true);
+    take_back(r);
+    return copied == GRAM_OK ? status : copied;
+}
+
+/* Writes the report into the caller's dict. */
+static int tell(PyObject *dict, const gram_krr_report *report)
+{
+    static const char *const methods[] = {"auto", "cholesky", "cg"};
+    static const char *const ends[] = {"reached", "rounding", "products", "time", "indefinite"};
+    PyObject *items =
+        Py_BuildValue("{s:s,s:O,s:s,s:L,s:L,s:d,s:d,s:d,s:d,s:d}", "method",
+                      methods[report->method], "reached", report->reached ? Py_True : Py_False,
+                      "end", ends[report->end], "rank", (long long)report->rank, "products",
+                      (long long)report->products, "residual", report->residual, "residual_rms",
+                      report->residual_rms, "prediction_rms", report->prediction_rms,
+                      "prediction_sup", report->prediction_sup, "seconds", report->seconds);
+    int failed = items ? PyDict_Update(dict, items) : -1;
+
+    Py_XDECREF(items);
+    return failed;
+}
+
+const char py_krr_solve_doc[] =
+    "krr_solve" PY_TEXT_krr_solve
+    "The alpha of kernel ridge regression, with a certificate of how wrong it is:\n"
+    "(kernel(x, x, kernel, **options) + diag(ridge / row_weights)) alpha = y.\n\n"
+    "x is (n, d), y is (n, c) or (n,), and alpha has the shape of y; all are float32 or\n"
+    "float64.  Predictions at z are kernel_matmul(z, x, kernel, v=alpha, **options).  kernel\n"
+    "and its options are those of gram.kernel, and must give a positive definite matrix; their\n"
+    "weights are those of the metric.  row_weights (n,), above 0, are those of the rows.\n\n"
+    "method=\"cholesky\" stores the matrix in float64.  \"cg\" stores none: conjugate gradients\n"
+    "with products as of gram.kernel_matmul, and a randomly pivoted Cholesky preconditioner of\n"
+    "rank columns (None: by n; 0: without), n * rank numbers of memory.  \"auto\" takes the\n"
+    "former up to 6,000 rows, or 16,000 on a GPU.  The call ends when the relative residual\n"
+    "of every column is at most tolerance (None: 0.01); with held_out_rmse, the root mean\n"
+    "squared error of predictions on rows that were held out, when predictions would change by\n"
+    "at most tolerance (None: 0.03) times as much.  It ends too after so many products (None:\n"
+    "1000) or after time_limit seconds.  refine=True repeats float32 iterations for residuals\n"
+    "in float64, with alpha in float64, as a small ridge wants it.  With warm_start=True, out\n"
+    "holds a first guess.\n\n"
+    "report, a dict, receives method, reached, end (\"reached\", \"rounding\", \"products\",\n"
+    "\"time\" or \"indefinite\"), rank, products, seconds and, computed afresh in float64 for the\n"
+    "alpha that is returned, residual (the largest |r| / |y| of a column), residual_rms\n"
+    "(|r| / sqrt(n)) and two bounds of what the exact alpha would change: prediction_rms, the\n"
+    "root mean square of predictions at x, and prediction_sup, that at any point.\n\n"
+    "device, as \"cuda\", copies arrays of the CPU to a GPU for the call; else it computes\n"
+    "where they are.  Ctrl-C ends the call.\n\n"
+    "Raises gram.LinAlgError if the tolerance is not reached and report is not given: with\n"
+    "report, the best alpha is returned, and report[\"reached\"] is False.  A given out holds it\n"
+    "in both cases.  Raises ValueError for shapes, dtypes and values that do not fit, among\n"
+    "them nan, and TypeError for arguments that are not arrays.  After Diaz, Epperly,\n"
+    "Frangella, Tropp and Webber, arXiv:2304.12465.\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> x = np.linspace(0, 6, 300)[:, None]\n"
+    ">>> y, told = np.sin(x[:, 0]), {}\n"
+    ">>> alpha = gram.krr_solve(x, y, \"gaussian\", ridge=1e-3, method=\"cg\", report=told)\n"
+    ">>> told[\"reached\"], told[\"residual\"] <= 0.01\n"
+    "(True, True)\n"
+    ">>> gram.kernel_matmul([[1.5]], x, \"gaussian\", v=alpha).round(2).tolist()\n"
+    "[1.0]\n";
+
+PyObject *py_krr_solve(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    struct py_state *state = py_state_of(module);
+    struct request r = {.options = GRAM_KRR_OPTIONS_INIT, .report = {.size = sizeof r.report}};
+    struct py_waiting waiting = {.work = work, .argument = &r};
+    PyObject *v[COUNT];
+    gram_status status = GRAM_OK;
+
+    if (py_parse(state, &signature, args, nargs, kwnames, v) || read_limits(v, &r) ||
+        read_choices(v, &r) || py_open(&r.call, state, signature.name))
+        return NULL;
+    r.options.report = &r.report;
+    if (read_arrays(&r, v))
+        return py_fail(&r.call);
+    waiting.g = r.call.g;
+    if (py_wait_for(&waiting, &status)) {
+        gram_context_destroy(r.call.g); /* it may still hold the request to stop */
+        r.call.g = NULL;
+        return py_fail(&r.call);
+    }
+    if (py_given(v[REPORT]) && (status == GRAM_OK || status == GRAM_NUMERICAL)) {
+        if (tell(v[REPORT], &r.report))
+            return py_fail(&r.call);
+        status = GRAM_OK;
+    }
+    return py_end(&r.call, status);
+}

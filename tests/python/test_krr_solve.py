@@ -1,0 +1,198 @@
+"""test_krr_solve.py - gram.krr_solve against NumPy in float64, its report, and what it refuses"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+
+import gram
+import numpy as np
+import pytest
+
+KERNEL = {"kernel": "gaussian", "bandwidth": 1.5}
+KERNELS = [
+    {"kernel": "laplace", "bandwidth": 2.0}, {"kernel": "laplace", "p": 1.0, "bandwidth": 3.0},
+    {"kernel": "lpq-laplace", "p": 1.3, "exponent": 0.9, "bandwidth": 2.0}, KERNEL,
+    {"kernel": "matern52", "bandwidth": 2.0}, {"kernel": "rational-quadratic", "alpha": 0.7},
+    {"kernel": "polynomial", "degree": 2.0, "coef0": 1.0, "gamma": 0.3},
+    {"kernel": "gaussian", "lengths": np.array([1.0, 2.0, 0.5])},
+    {"kernel": "laplace", "metric": "canberra", "bandwidth": 2.0,
+     "weights": np.array([1.0, 2.0, 0.5])},
+]  # fmt: skip
+
+
+SOURCE = pathlib.Path(os.environ.get("GRAM_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
+
+
+def problem(n=150, columns=2, dtype=np.float64):
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(n, 3)), rng.normal(size=(n, columns) if columns else n)
+    return x.astype(dtype), y.astype(dtype)
+
+
+def in_dtype(kernel, dtype):
+    return {k: v.astype(dtype) if isinstance(v, np.ndarray) else v for k, v in kernel.items()}
+
+
+def matrix(x, kernel, ridge):
+    k = gram.kernel(x.astype(np.float64), **in_dtype(kernel, np.float64))
+    return k + np.diag(np.broadcast_to(np.asarray(ridge, np.float64), len(x)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("method", ["auto", "cholesky", "cg"])
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_it_solves(kernel, method, dtype):
+    x, y = problem(dtype=dtype)
+    told = {"other": 1}
+    alpha = gram.krr_solve(x, y, ridge=0.1, method=method, tolerance=1e-3, report=told,
+                           **in_dtype(kernel, dtype))  # fmt: skip
+    a = matrix(x, kernel, 0.1)
+    residual = y - a @ alpha.astype(np.float64)
+    exact = np.linalg.solve(a, y.astype(np.float64))
+    worst = (np.linalg.norm(residual, axis=0) / np.linalg.norm(y, axis=0)).max()
+    change = (a - 0.1 * np.eye(len(x))) @ (exact - alpha)
+    assert alpha.dtype == dtype and alpha.shape == y.shape
+    assert told["reached"] is True and told["end"] == "reached" and told["other"] == 1
+    assert told["method"] == ("cg" if method == "cg" else "cholesky")
+    assert 0.9 * worst <= told["residual"] + 1e-9 and told["residual"] <= 1e-3
+    assert np.sqrt((change**2).mean(axis=0)).max() <= told["prediction_rms"] + 1e-12
+    assert np.abs(change).max() <= told["prediction_sup"] + 1e-12
+    assert told["products"] >= 1 and told["seconds"] > 0 and told["residual_rms"] > 0
+
+
+def test_a_vector_strides_and_lists():
+    x, y = problem(columns=0)
+    plain = gram.krr_solve(x, y, **KERNEL, ridge=0.1)
+    assert plain.shape == y.shape
+    wide = np.zeros((len(x), 8))
+    wide[:, ::-2][:, :3] = x
+    some = gram.krr_solve(wide[:, ::-2][:, :3], y[::-1][::-1], ridge=0.1, **KERNEL)
+    np.testing.assert_allclose(some, plain, rtol=1e-10)
+    np.testing.assert_allclose(gram.krr_solve(x.tolist(), y.tolist(), ridge=0.1, **KERNEL), plain)
+    two = gram.krr_solve(x, np.stack([y, 2 * y], 1), ridge=0.1, **KERNEL)
+    np.testing.assert_allclose(two, np.stack([plain, 2 * plain], 1), rtol=1e-8)
+
+
+@pytest.mark.parametrize("method", ["cholesky", "cg"])
+def test_weights_of_rows(method):
+    x, y = problem()
+    w = np.random.default_rng(1).uniform(0.5, 4, len(x))
+    alpha = gram.krr_solve(x, y, ridge=0.2, row_weights=w, method=method, tolerance=1e-9, **KERNEL)
+    np.testing.assert_allclose(alpha, np.linalg.solve(matrix(x, KERNEL, 0.2 / w), y), atol=1e-6)
+
+
+def test_a_small_ridge_in_float32():
+    x, y = problem(400, dtype=np.float32)
+    told = {}
+    alpha = gram.krr_solve(x, y, ridge=1e-3, method="cg", tolerance=1e-7, refine=True, report=told,
+                           **KERNEL)  # fmt: skip
+    assert alpha.dtype == np.float64 and told["reached"] and told["residual"] <= 1e-7
+
+
+def test_the_rank_and_the_seed():
+    x, y = problem(300)
+    ranks = {}
+    for rank in (None, 0, 20):
+        told = {}
+        gram.krr_solve(x, y, ridge=0.1, method="cg", rank=rank, report=told, **KERNEL)
+        ranks[rank] = told["rank"]
+    assert ranks[0] == 0 and 0 < ranks[20] <= 20 < ranks[None]
+
+
+def test_what_is_not_reached():
+    x, y = problem(300)
+    options = {"ridge": 0.1, "method": "cg", "rank": 0, "products": 30, "tolerance": 1e-9} | KERNEL
+    told, out = {}, np.zeros_like(y)
+    alpha = gram.krr_solve(x, y, report=told, **options)
+    assert told["reached"] is False and told["end"] == "products" and 0 < told["residual"] < 1
+    with pytest.raises(gram.LinAlgError, match="products are used up"):
+        gram.krr_solve(x, y, out=out, **options)
+    np.testing.assert_array_equal(out, alpha)
+    again = gram.krr_solve(x, y, report=told, warm_start=True, out=out,
+                           **options | {"products": 200, "tolerance": 0.1, "ridge": 1.0})
+    assert again is out and told["reached"]
+    gram.krr_solve(x, y, report=told, time_limit=1e-9, **options | {"products": None})
+    assert told["end"] == "time" and not told["reached"]
+
+
+def test_an_error_of_held_out_rows_sets_the_tolerance():
+    x, y = problem(300)
+    told = {}
+    gram.krr_solve(x, y, ridge=0.1, method="cg", held_out_rmse=0.5, report=told, **KERNEL)
+    assert told["reached"] and told["prediction_rms"] <= 0.03 * 0.5
+
+
+def test_ctrl_c_ends_a_solve():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(12000, 40)), rng.normal(size=12000)
+    timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        gram.krr_solve(x, y, ridge=1e-9, method="cg", rank=0, tolerance=1e-12, **KERNEL)
+    timer.join()
+    assert gram.krr_solve(x[:9], y[:9], ridge=1.0).shape == (9,)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "options"),
+    [
+        (TypeError, "needs the argument 'ridge'", {"ridge": None}),
+        (ValueError, "ridge is -1, expected a finite number", {"ridge": -1.0}),
+        (ValueError, "ridge is nan", {"ridge": float("nan")}),
+        (ValueError, "method is 'lu', expected one of auto, cholesky, cg", {"method": "lu"}),
+        (ValueError, "rank is -1, expected 0 or more", {"rank": -1}),
+        (ValueError, "products is -3, expected 0 or more", {"products": -3}),
+        (ValueError, "ridge is meant", {"regularization": 0.1}),
+        (ValueError, r"krr_solve: row_weights\[0\] is 0, expected", {"row_weights": np.zeros(20)}),
+        (ValueError, "row_weights is 3 by 1, expected 20 by 1", {"row_weights": np.ones(3)}),
+        (TypeError, "report is 3, expected a dict", {"report": 3}),
+        (TypeError, "warm_start is True without out", {"warm_start": True}),
+        (ValueError, "device is 'tpu'", {"device": "tpu"}),
+        (ValueError, "alpha is 20 by 1, expected 20 by 2", {"out": np.zeros((20, 1))}),
+    ],
+)
+def test_what_is_refused(error, message, options):
+    x, y = problem(20)
+    with pytest.raises(error, match=message):
+        gram.krr_solve(x, y, **{"ridge": 0.1} | KERNEL | options)
+
+
+def test_arrays_that_are_refused():
+    x, y = problem(20)
+    with pytest.raises(ValueError, match="y has 19 rows, expected 20 as x"):
+        gram.krr_solve(x, y[:-1], ridge=1.0)
+    y[3, 1] = np.nan
+    with pytest.raises(ValueError, match=r"y\[3, 1\] is nan, expected a finite number"):
+        gram.krr_solve(x, y, ridge=1.0)
+    with pytest.raises(ValueError, match="dimensions"):
+        gram.krr_solve(x[None], y, ridge=1.0)
+    with pytest.raises(TypeError, match="x is of type int"):
+        gram.krr_solve(3, y, ridge=1.0)
+
+
+def test_tensors():
+    torch = pytest.importorskip("torch")
+    x, y = problem(dtype=np.float32)
+    alpha = gram.krr_solve(torch.from_numpy(x), torch.from_numpy(y), ridge=0.1, refine=True,
+                           tolerance=1e-6, **KERNEL)
+    assert alpha.dtype == torch.float64
+    exact = np.linalg.solve(matrix(x, KERNEL, 0.1), y.astype(np.float64))
+    np.testing.assert_allclose(alpha.numpy(), exact, atol=1e-4)
+
+
+def test_the_script_that_measures(tmp_path):
+    found = tmp_path / "found.json"
+    command = [sys.executable, SOURCE / "bench" / "krr.py", "--warm", "40", "--json", found]
+    cases = ["higgs:300", "susy:2e2", "molecule:90", "taxi:80"]
+    said = subprocess.run([*command, *cases], check=True, capture_output=True, text=True).stdout
+    lines = [json.loads(line) for line in found.read_text().splitlines()]
+    assert [line["rows"] for line in lines] == [300, 200, 90, 80]
+    assert said.count("reached yes") == 4
+    for line in lines:  # 64 rows of them are not all
+        assert line["sampled"] <= 3 * line["residual"] + 1e-7
+    wrong = subprocess.run([*command, "higgs"], check=False, capture_output=True, text=True)
+    assert wrong.returncode == 2 and "is no case, expected one of higgs" in wrong.stderr
