@@ -41,7 +41,7 @@ struct metric_row {
     gram_function kernel; /* GRAM_IDENTITY: gram_cdist; else of bandwidth 0.7 */
     enum way way;         /* other ones than BY_MATRIX are of kernels */
     enum layout x_layout, out_layout;
-    int64_t bits; /* of a row of bytes; those of the CPU alone */
+    int64_t bits; /* of a row of bytes */
     const char *why;
 };
 
@@ -559,27 +559,10 @@ static void check_item(struct harness *h, const struct problem *q, int64_t item)
     }
 }
 
-/* Only the CPU offers packed bits. */
-static void check_refused(struct harness *h, const struct metric_row *row)
-{
-    gram_cdist_options options = GRAM_CDIST_OPTIONS_INIT;
-    gram_distance metric = GRAM_DISTANCE_INIT;
-    gram_tensor none = gram_matrix(NULL, 0, row->k, GRAM_U8);
-
-    metric.kind = row->kind, metric.bits = row->bits;
-    options.metric = &metric;
-    CHECK(h, gram_cdist(h->g, &none, NULL, gram_number(2), &options, &none) == GRAM_UNSUPPORTED,
-          "packed bits are not refused: %s", gram_message(h->g));
-}
-
 static void check(struct harness *h, int index)
 {
     struct problem q;
 
-    if (rows[index].bits && h->device.type != GRAM_CPU) {
-        check_refused(h, &rows[index]);
-        return;
-    }
     setup(h, &rows[index], &q);
     for (int64_t item = run(h, &q) ? 0 : q.batch.count; item < q.batch.count; item++)
         check_item(h, &q, item);

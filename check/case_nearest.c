@@ -41,7 +41,7 @@ struct row {
     bool per_item;      /* p is a tensor */
     double radius;      /* 0: none; below 0: a radius of 0 */
     bool no_indices, no_distances, counts;
-    int64_t bits; /* of a row of bytes; those of the CPU alone */
+    int64_t bits; /* of a row of bytes */
     const char *why;
 };
 
@@ -520,29 +520,11 @@ static void compare(struct harness *h, const struct problem *q, struct answer *a
         }
 }
 
-/* Only the CPU offers packed bits. */
-static void check_refused(struct harness *h, const struct row *row)
-{
-    gram_nearest_options options = GRAM_NEAREST_OPTIONS_INIT;
-    gram_distance metric = GRAM_DISTANCE_INIT;
-    gram_tensor none = gram_matrix(NULL, 0, row->k, GRAM_U8);
-
-    metric.kind = row->kind, metric.bits = row->bits;
-    options.metric = &metric;
-    CHECK(h,
-          gram_nearest(h->g, &none, NULL, gram_number(2), &options, NULL, NULL) == GRAM_UNSUPPORTED,
-          "packed bits are not refused: %s", gram_message(h->g));
-}
-
 static void check(struct harness *h, int row)
 {
     struct problem q;
     struct answer a;
 
-    if (rows[row].bits && h->device.type != GRAM_CPU) {
-        check_refused(h, &rows[row]);
-        return;
-    }
     setup(h, &rows[row], &q);
     a = (struct answer){.n = q.n,
                         .want = calloc((size_t)q.n + 1, sizeof(double)),

@@ -123,7 +123,7 @@ typedef struct gram_cdist_options {
  * packs it (each other order of the bits gives the same distances, if it fills the bytes before the
  * last one); what the last byte has behind the bits does not count.  out is f32.  The counts are
  * exact; for fewer than 2^23 bits, so are their f32 numbers, and the quotient has an error of at
- * most 4 eps.  GRAM_UNSUPPORTED: on CUDA.
+ * most 4 eps.
  *
  * Error with a metric, where a term is what the sum of the formula adds, and E = (k + 16) eps:
  *   Canberra, chi2                                     E times the result

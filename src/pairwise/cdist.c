@@ -110,7 +110,7 @@ static gram_status describe(gram_context *g, struct gram_pair *pair, gram_scalar
     TRY(gram_options_copy(g, &o, sizeof o, options));
     if (o.metric)
         TRY(gram_metric_copy(g, o.metric, &metric));
-    TRY(gram_metric_take_bits(g, &metric));
+    gram_metric_take_bits(g, &metric);
     pair->bits = metric.bits;
     pair->condensed = o.condensed != 0;
     if (o.condensed && pair->y)

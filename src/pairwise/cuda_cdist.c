@@ -740,10 +740,24 @@ gram_status cuda_cdist_tiled(gram_context *g, const struct gram_cdist_op *op, in
     return status;
 }
 
+static gram_status run_bits(gram_context *g, const struct gram_cdist_op *op)
+{
+    gram_status status;
+    bool entered;
+
+    TRY(cuda_cdist_check_pointers(g, op));
+    entered = gram_cuda_enter(g->device);
+    status = cuda_cdist_bits(g, op);
+    gram_cuda_leave(g->device, entered);
+    return status;
+}
+
 /* No tile is asked for, so that what was tuned counts. */
 static gram_status run_call(gram_context *g, const void *work)
 {
-    return cuda_cdist_tiled(g, work, 0);
+    const struct gram_cdist_op *op = work;
+
+    return op->metric.bits ? run_bits(g, op) : cuda_cdist_tiled(g, op, 0);
 }
 
 /* The entry of the plugin's table. */
@@ -761,6 +775,8 @@ gram_status cuda_cdist_queue(gram_context *g, const struct gram_cdist_op *op)
     const struct cuda_device *device = g->device;
     struct cuda_cdist_plan plan = {0};
 
+    if (op->metric.bits)
+        return cuda_cdist_bits(g, op);
     cuda_cdist_plan(op, device->processors, &plan);
     return plan.tiles > 0 ? cuda_cdist_launch(g, &plan, NULL) : GRAM_OK;
 }

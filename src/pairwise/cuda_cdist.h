@@ -96,6 +96,11 @@ void cuda_metric_plan(const struct gram_cdist_op *op, struct cuda_cdist_options 
 /* cuda_cdist.c: refuses what is not memory of the device. */
 gram_status cuda_cdist_check_pointers(gram_context *g, const struct gram_cdist_op *op);
 
+/* ---- cuda_cdist_bits.c ----------------------------------------------------------------------- */
+
+/* Queues the distances of rows of packed bits, while the device is current. */
+gram_status cuda_cdist_bits(gram_context *g, const struct gram_cdist_op *op);
+
 /* ---- cuda_cdist_square.c --------------------------------------------------------------------- */
 
 /* True if tensor cores pay for the problem of a plan; and the work itself, which makes the plan a

@@ -66,7 +66,7 @@ static bool prepares(const struct gram_cdist_op *op)
     const bool plain =
         op->metric.kind == GRAM_DISTANCE_MINKOWSKI || metrics[op->metric.kind].change == ROWS_COPY;
 
-    return !op->metric.prepared && (op->metric.weights.data || !plain);
+    return !op->metric.prepared && !op->metric.bits && (op->metric.weights.data || !plain);
 }
 
 /* Weights that op has here are those that metric_rows.cu wrote. */

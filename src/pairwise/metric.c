@@ -42,14 +42,9 @@ static gram_status check_bits(gram_context *g, const gram_distance *metric)
     return GRAM_OK;
 }
 
-gram_status gram_metric_take_bits(gram_context *g, const gram_distance *metric)
+void gram_metric_take_bits(gram_context *g, const gram_distance *metric)
 {
-    if (metric->bits && g->options.device.type != GRAM_CPU)
-        return gram_fail(g, GRAM_UNSUPPORTED,
-                         "options.metric->bits is %lld: packed bits are only on the CPU",
-                         (long long)metric->bits);
     g->takes_bytes = metric->bits != 0;
-    return GRAM_OK;
 }
 
 gram_status gram_metric_copy(gram_context *g, const gram_distance *given, gram_distance *metric)

@@ -23,7 +23,7 @@ static gram_status describe_distance(gram_context *g, const struct nearest_args 
 
     if (given)
         TRY(gram_metric_copy(g, given, &metric));
-    TRY(gram_metric_take_bits(g, &metric));
+    gram_metric_take_bits(g, &metric);
     pair.bits = metric.bits;
     *op = (struct gram_cdist_op){.batch.count = 1,
                                  .inner = GRAM_DIFFERENCE,

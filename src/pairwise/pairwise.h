@@ -78,7 +78,7 @@ void gram_lengths_settle(struct gram_cdist_op *kernel);
  * gram_pair_view, fills in what op says of the metric and of p. */
 gram_status gram_metric_copy(gram_context *g, const gram_distance *given, gram_distance *metric);
 /* The rest of the call takes x and y of bytes if the metric has packed bits. */
-gram_status gram_metric_take_bits(gram_context *g, const gram_distance *metric);
+void gram_metric_take_bits(gram_context *g, const gram_distance *metric);
 gram_status gram_metric_join(gram_context *g, const gram_distance *metric,
                              struct gram_batch *batch);
 /* Refuses an output that overlaps the weights of a kernel's metric, if there are any. */

@@ -68,6 +68,22 @@ def test_cdist_and_kernel(tmp_path, kind):
         np.testing.assert_allclose(there, cpu, rtol=200 * eps, atol=20 * eps)
 
 
+@pytest.mark.parametrize("metric", ["hamming", "jaccard"])
+def test_packed_bits(tmp_path, metric):
+    x = save(tmp_path / "x.npy", np.packbits(RNG.random((70, 45)) < 0.3, axis=1))
+    for command in ("cdist", "nearest"):
+        cpu, there = both(tmp_path, command, x, "--metric", metric, "--bits", 45)
+        np.testing.assert_allclose(there, cpu, rtol=1e-6)
+
+
+def test_weights_of_a_kernel(tmp_path):
+    x = save(tmp_path / "x.npy", X)
+    weights = save(tmp_path / "w.npy", np.arange(1.0, 1 + X.shape[1]))
+    for how in (["-k", "gaussian"], ["-k", "laplace", "-p", 1], ["--metric", "seuclidean"]):
+        cpu, there = both(tmp_path, "kernel", x, *how, "--weights", weights, "-L", 3)
+        np.testing.assert_allclose(there, cpu, rtol=1e-12)
+
+
 @pytest.mark.parametrize("n", [30, 70])
 @pytest.mark.parametrize("method", ["lu", "cholesky"])
 def test_solve(tmp_path, n, method):

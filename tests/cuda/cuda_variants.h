@@ -150,6 +150,8 @@ static const struct variant_kernel {
     const char *file, *kernel, *defines, *chip;
 } kernels[] = {
   /* clang-format off */
+    {CLASS, "cdist_bits.cu", "cdist_bits", "-DJACCARD=1", NULL},
+    {SOME, "cdist_bits.cu", "cdist_bits", "-DJACCARD=0", NULL},
     {CLASS, "metric_rows.cu", "metric_rows", "-DREAL=float -DSTORED=0 -DCHANGE=5", NULL},
     {SOME, "metric_rows.cu", "metric_rows", "-DREAL=double -DSTORED=0 -DCHANGE=4", NULL},
     {SOME, "metric_rows.cu", "metric_rows", "-DREAL=float -DSTORED=3 -DCHANGE=6", NULL},
