@@ -525,9 +525,10 @@ typedef struct gram_krr_options {
  * NaN; with AUTO, conjugate gradients follow.  A ridge of 0 is allowed; where K is singular to
  * working precision, as with equal rows, the residual says how far y was reached.  The report is
  * written if the status is GRAM_OK or GRAM_NUMERICAL.  Numbers in x, y or alpha (as a first guess)
- * that are not finite, weights that are not positive and finite, and a kernel with k(x_i, x_i) < 0
- * are refused with GRAM_INVALID_ARGUMENT, and alpha is unchanged, as it is if the call is cancelled
- * (gram_context_cancel).
+ * that are not finite, weights that are not positive and finite, a kernel with k(x_i, x_i) < 0, and
+ * one whose matrix is not symmetric (the Kullback-Leibler divergence, offsets that differ, an
+ * expression that differs both ways for some rows of x) are refused with GRAM_INVALID_ARGUMENT, and
+ * alpha is unchanged, as it is if the call is cancelled (gram_context_cancel).
  *
  * Memory, allocated by the call: in f64 x, 7 n numbers per column on the CPU, and 6 of the dtype
  * where the context computes; n (rank + d) numbers of the dtype and 8 rank^2 of f64 (CG; while the

@@ -133,6 +133,20 @@ int64_t gram_krr_block_entries(const gram_context *g)
 
 /* ---- Tensors of the caller's ----------------------------------------------------------------- */
 
+gram_status gram_krr_check_symmetric(gram_context *g, const gram_kernel_options *kernel)
+{
+    if (kernel->metric && kernel->metric->kind == GRAM_DISTANCE_KULLBACK_LEIBLER)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "kernel.metric->kind is GRAM_DISTANCE_KULLBACK_LEIBLER, expected a "
+                         "distance that is the same both ways");
+    if (kernel->row_offset != kernel->column_offset)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "kernel.row_offset is %lld and kernel.column_offset is %lld, expected "
+                         "equal offsets",
+                         (long long)kernel->row_offset, (long long)kernel->column_offset);
+    return GRAM_OK;
+}
+
 gram_status gram_krr_view(gram_context *g, const char *name, const gram_tensor *t,
                           enum gram_access access, struct gram_view *out)
 {

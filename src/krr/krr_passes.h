@@ -215,6 +215,8 @@ struct krr_cg_report {
 gram_status gram_krr_cg(gram_context *g, const struct krr_cg *it, struct krr_cg_report *report);
 size_t gram_krr_cg_bytes(const gram_context *g, int64_t n, int64_t columns, gram_dtype dtype);
 
+/* Refuses a kernel whose matrix is not symmetric, whatever the points are. */
+gram_status gram_krr_check_symmetric(gram_context *g, const gram_kernel_options *kernel);
 /* krr.c: a tensor of the caller's as a matrix: itself, or a vector as one column. */
 gram_status gram_krr_view(gram_context *g, const char *name, const gram_tensor *t,
                           enum gram_access access, struct gram_view *out);

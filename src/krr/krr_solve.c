@@ -12,7 +12,8 @@
 #include <string.h>
 
 enum {
-    MOST_PRODUCTS = 1000
+    MOST_PRODUCTS = 1000,
+    SYMMETRY_ROWS = 16
 };
 
 /* The arguments of a call, and views of them. */
@@ -73,7 +74,7 @@ static gram_status check_kernel(gram_context *g, const gram_kernel_options *give
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "kernel.regularization is %g, expected 0: options.ridge is meant",
                          kernel->regularization.value);
-    return GRAM_OK;
+    return gram_krr_check_symmetric(g, kernel);
 }
 
 static gram_status check_rows(gram_context *g, const char *name, const struct gram_view *v,
@@ -288,6 +289,40 @@ static gram_status load_diagonal(gram_context *g, struct krr_problem *p)
     return GRAM_OK;
 }
 
+/* An expression of norms may be another one way than the other: some rows of x show it. */
+static gram_status check_expression(gram_context *g, struct krr_problem *p)
+{
+    int64_t count = gram_least(p->n, SYMMETRY_ROWS), step = count > 0 ? p->n / count : 1;
+    gram_tensor x = gram_krr_matrix(g, p->wide_x.data, count, p->width, GRAM_F64), y, out;
+    double k[SYMMETRY_ROWS * SYMMETRY_ROWS] = {0};
+    struct krr_array there = {0};
+    gram_status status;
+
+    if (p->kernel.function != GRAM_EXPRESSION)
+        return GRAM_OK;
+    TRY(gram_krr_allocate(g, sizeof k, &there));
+    x.stride[0] = step * p->width;
+    y = x;
+    out = gram_krr_matrix(g, there.data, count, count, GRAM_F64);
+    status = gram_kernel(g, &x, &y, &p->wide_kernel, &out);
+    if (status == GRAM_OK)
+        status = gram_krr_fetch(g, k, there.data, (size_t)(count * count) * sizeof *k);
+    gram_krr_free(g, &there);
+    TRY(status);
+    g->call = p->call;
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t j = 0; j < i; j++) {
+            double one = k[i * count + j], other = k[j * count + i];
+
+            if (fabs(one - other) > 1e-6 * (fabs(one) + fabs(other)))
+                return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                                 "kernel.expression is not symmetric: it is %g for the rows %lld "
+                                 "and %lld of x, and %g the other way",
+                                 one, (long long)(i * step), (long long)(j * step), other);
+        }
+    return GRAM_OK;
+}
+
 /* The ridge of every row, and what the bounds want of them. */
 static gram_status load_ridges(gram_context *g, const struct krr_call *c, struct krr_problem *p)
 {
@@ -354,6 +389,7 @@ static gram_status prepare(gram_context *g, const struct krr_call *c, struct krr
     }
     TRY(widen_kernel(g, p));
     TRY(load_diagonal(g, p));
+    TRY(check_expression(g, p));
     gram_krr_targets(p);
     return GRAM_OK;
 }

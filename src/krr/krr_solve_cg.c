@@ -147,10 +147,19 @@ static void add_answer(struct rounds *r)
             p->alpha[i] += p->norm_r[j] * krr_element(p->dtype, r->host, i);
 }
 
+/* Iterations that the limit of products allows a round.  It needs three further ones: for its own
+ * last residual, for the certificate, and for that of the best answer if this one is not it. */
+static int64_t iterations_left(const struct krr_problem *p)
+{
+    return p->options.products - p->products - 3;
+}
+
 static gram_status one_round(gram_context *g, struct rounds *r, struct krr_cg_report *report)
 {
     struct krr_problem *p = r->p;
     const gram_krr_options *o = &p->options;
+    const int64_t left = iterations_left(p);
+    const int rounds = left > 2 * CG_ROUNDS ? CG_ROUNDS : 1;
     struct krr_cg cg = {.dtype = p->dtype,
                         .n = p->n,
                         .columns = p->columns,
@@ -161,8 +170,8 @@ static gram_status one_round(gram_context *g, struct rounds *r, struct krr_cg_re
                         .ridge = r->ridge.data,
                         .b = r->b,
                         .x = r->x,
-                        .iterations = o->products - p->products - 1,
-                        .rounds = CG_ROUNDS,
+                        .iterations = left - left / KRR_CG_CHECK - (rounds - 1),
+                        .rounds = rounds,
                         .check = KRR_CG_CHECK,
                         .seconds = INFINITY};
 
@@ -197,7 +206,7 @@ static bool out_of_limits(const struct krr_problem *p)
 {
     const gram_krr_options *o = &p->options;
 
-    return p->products + 1 >= o->products ||
+    return iterations_left(p) < 1 ||
            (o->time_limit > 0 && gram_seconds() > p->start + o->time_limit);
 }
 
@@ -227,7 +236,7 @@ static gram_status iterate(gram_context *g, struct rounds *r, struct krr_cg_repo
     for (int round = 0; round < most && excess > 1 && on; round++) {
         *last = (struct krr_cg_report){.end = KRR_CG_ITERATIONS};
         if (out_of_limits(p)) {
-            if (p->products + 1 < p->options.products)
+            if (iterations_left(p) >= 1)
                 last->end = KRR_CG_SECONDS;
             break;
         }

@@ -318,16 +318,7 @@ static gram_status check_points(gram_context *g, const gram_tensor *x,
     if (batch.ndim > 0)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "x has %d dimensions, expected 2", (int)x->ndim);
     TRY(gram_options_copy(g, &kernel, sizeof kernel, given));
-    if (kernel.metric && kernel.metric->kind == GRAM_DISTANCE_KULLBACK_LEIBLER)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "kernel.metric->kind is GRAM_DISTANCE_KULLBACK_LEIBLER, expected a "
-                         "distance that is the same both ways");
-    if (kernel.row_offset != kernel.column_offset)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "kernel.row_offset is %lld and kernel.column_offset is %lld, expected "
-                         "equal offsets",
-                         (long long)kernel.row_offset, (long long)kernel.column_offset);
-    return GRAM_OK;
+    return gram_krr_check_symmetric(g, &kernel);
 }
 
 gram_status gram_kernel_logdet(gram_context *g, const gram_tensor *x,

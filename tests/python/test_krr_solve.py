@@ -150,6 +150,9 @@ def test_ctrl_c_ends_a_solve():
         (ValueError, r"krr_solve: row_weights\[0\] is 0, expected", {"row_weights": np.zeros(20)}),
         (ValueError, "row_weights is 3 by 1, expected 20 by 1", {"row_weights": np.ones(3)}),
         (TypeError, "report is 3, expected a dict", {"report": 3}),
+        (ValueError, "KULLBACK_LEIBLER, expected", {"kernel": "laplace", "bandwidth": 1.0,
+                                                    "metric": "kullback-leibler"}),
+        (ValueError, "expected equal offsets", {"column_offset": 1}),
         (TypeError, "warm_start is True without out", {"warm_start": True}),
         (ValueError, "device is 'tpu'", {"device": "tpu"}),
         (ValueError, "alpha is 20 by 1, expected 20 by 2", {"out": np.zeros((20, 1))}),
@@ -161,6 +164,18 @@ def test_what_is_refused(error, message, options):
         gram.krr_solve(x, y, **{"ridge": 0.1} | KERNEL | options)
 
 
+@pytest.mark.parametrize("method", ["cholesky", "cg"])
+def test_a_kernel_that_is_not_positive_definite(method):
+    x, y = problem(300)
+    with pytest.raises(gram.LinAlgError, match="is not positive definite"):
+        gram.krr_solve(x, y, "sigmoid", coef0=1.0, gamma=0.5, ridge=1e-3, method=method)
+    told = {}
+    alpha = gram.krr_solve(x, y, "sigmoid", coef0=1.0, gamma=0.5, ridge=1e-3, method=method,
+                           report=told)  # fmt: skip
+    assert told["end"] == "indefinite" and not told["reached"]
+    assert np.isnan(alpha).all() == (method == "cholesky")
+
+
 def test_arrays_that_are_refused():
     x, y = problem(20)
     with pytest.raises(ValueError, match="y has 19 rows, expected 20 as x"):
@@ -168,6 +183,8 @@ def test_arrays_that_are_refused():
     y[3, 1] = np.nan
     with pytest.raises(ValueError, match=r"y\[3, 1\] is nan, expected a finite number"):
         gram.krr_solve(x, y, ridge=1.0)
+    with pytest.raises(ValueError, match="expression is not symmetric: it is"):
+        gram.krr_solve(x, x, ridge=1.0, expression="exp(-s) * norm_y")
     with pytest.raises(ValueError, match="dimensions"):
         gram.krr_solve(x[None], y, ridge=1.0)
     with pytest.raises(TypeError, match="x is of type int"):
