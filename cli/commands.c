@@ -8,13 +8,13 @@
 #include <string.h>
 
 extern const struct command cmd_fit, cmd_cv, cmd_predict, cmd_score, cmd_importance, cmd_cdist,
-    cmd_nearest, cmd_kernel, cmd_solve, cmd_eigh, cmd_power, cmd_kron, cmd_info, cmd_cache,
+    cmd_nearest, cmd_kernel, cmd_krr, cmd_solve, cmd_eigh, cmd_power, cmd_kron, cmd_info, cmd_cache,
     cmd_tune, cmd_check, cmd_bench, cmd_profile, cmd_help;
 
 const struct command *const commands[] = {
-    &cmd_fit,    &cmd_cv,    &cmd_predict, &cmd_score,   &cmd_importance, &cmd_cdist, &cmd_nearest,
-    &cmd_kernel, &cmd_solve, &cmd_eigh,    &cmd_power,   &cmd_kron,       &cmd_info,  &cmd_cache,
-    &cmd_tune,   &cmd_check, &cmd_bench,   &cmd_profile, &cmd_help,       NULL,
+    &cmd_fit,    &cmd_cv,   &cmd_predict, &cmd_score, &cmd_importance, &cmd_cdist, &cmd_nearest,
+    &cmd_kernel, &cmd_krr,  &cmd_solve,   &cmd_eigh,  &cmd_power,      &cmd_kron,  &cmd_info,
+    &cmd_cache,  &cmd_tune, &cmd_check,   &cmd_bench, &cmd_profile,    &cmd_help,  NULL,
 };
 
 const struct command *command_find(const char *name)

@@ -10,7 +10,7 @@ import pytest
 from gram_cli import FAILURE, GRAM, NO_INPUT, USAGE, gram, gram_json, gram_run, refusal
 
 COMMANDS = (
-    "fit cv predict score importance cdist nearest kernel solve eigh power kron info cache "
+    "fit cv predict score importance cdist nearest kernel krr solve eigh power kron info cache "
     "tune check bench profile help"
 ).split()
 

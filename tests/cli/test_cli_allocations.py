@@ -48,6 +48,10 @@ COMMANDS = {
     ),
     "kernel": (["kernel", "x.csv", "-e", "exp(-s*a)", "--param", "a=2", "-o", "o"], ["o"]),
     "kernel, median": (["kernel", "x.csv", "-o", "o.npy"], ["o.npy"]),
+    "krr": (
+        "krr x.csv x.csv -r 1 --method cg --predict x.csv --predictions p.npy -o o.npy".split(),
+        ["o.npy", "p.npy"],
+    ),
     "solve": (
         "solve spd.npy b.csv -m cholesky --jitter 0,1 --report r.csv -o o.csv".split(),
         ["o.csv", "r.csv"],

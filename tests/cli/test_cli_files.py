@@ -23,6 +23,7 @@ COMMANDS = {
     "cdist": (["a.csv", "b.csv"], []),
     "nearest": (["a.csv", "b.csv"], ["-k", "1"]),
     "kernel": (["a.csv", "b.csv"], ["-L", "1"]),
+    "krr": (["a.csv", "b.csv"], ["-r", "1"]),
     "solve": (["a.csv", "b.csv"], []),
     "power": (["a.csv"], ["-p", "2"]),
     "kron": (["a.csv", "b.csv"], []),

@@ -459,8 +459,8 @@ static void warm_starts(struct harness *h)
     free(c);
 }
 
-/* Conjugate gradients find that a kernel is not positive definite, with a preconditioner and without
- * one, and so does a factorisation. */
+/* Conjugate gradients find that a kernel is not positive definite, with a preconditioner too, and
+ * so does a factorisation. */
 static void indefinite(struct harness *h)
 {
     for (int m = 1; m <= LENGTH(methods); m++) {

@@ -1,0 +1,464 @@
+/*
+ * cmd_krr.c - `gram krr`: kernel ridge regression of the rows of a matrix, with a certificate
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "interrupt.h"
+#include "json.h"
+#include "kernel_options.h"
+#include "progress.h"
+#include "text.h"
+#include <math.h>
+#include <string.h>
+
+struct settings {
+    struct common_settings common;
+    struct input_settings input;
+    struct kernel_settings kernel;
+    const char *row_weights, *predict, *output, *predictions;
+    double ridge, tolerance, held_out_rmse, time_limit;
+    int64_t rank, products;
+    int method, refine, dtype, json;
+};
+
+static const struct option_row rows[] = {
+    NUMBER("ridge", 'r', "R", offsetof(struct settings, ridge), NULL, 0, 1e300,
+           "added to the diagonal of K; it is not multiplied by the number of rows"),
+    TEXT("row-weights", 0, "FILE", offsetof(struct settings, row_weights), NULL,
+         "a column of numbers > 0, one for each row of X, by which its ridge is divided"),
+    CHOICE("method", 0, "NAME", offsetof(struct settings, method), "auto", "auto|cholesky|cg",
+           "cholesky: a factorisation of K, which is stored; cg: conjugate gradients with products "
+           "with K, which is not; auto: cholesky up to some thousand rows"),
+    NUMBER(
+        "tolerance", 't', "T", offsetof(struct settings, tolerance), NULL, 1e-300, 1e300,
+        "the norm of the residual over that of Y at which the solve ends (default: 0.01, or 0.03 "
+        "with --held-out-rmse)"),
+    NUMBER("held-out-rmse", 0, "E", offsetof(struct settings, held_out_rmse), NULL, 1e-300, 1e300,
+           "the error of predictions on rows that were held out: the solve ends when predictions "
+           "would change by at most T times as much"),
+    INTEGER(
+        "rank", 0, "N", offsetof(struct settings, rank), NULL, 0, 0x1p31 - 1,
+        "of the preconditioner of cg; 0: none (default: about 8 times the root of the number of "
+        "rows, at most 1000)"),
+    INTEGER("products", 0, "N", offsetof(struct settings, products), "1000", 1, 0x1p53,
+            "the most products with K"),
+    NUMBER("time-limit", 0, "S", offsetof(struct settings, time_limit), NULL, 1e-300, 1e300,
+           "the most seconds (default: no limit)"),
+    FLAG("refine", 0, offsetof(struct settings, refine),
+         "repeat cg in f32 for residuals in f64, and write coefficients in f64: for small ridges"),
+    DTYPE(offsetof(struct settings, dtype),
+          "auto: f32 if all inputs are float32 or float16 arrays, else f64"),
+    OPTION_END,
+};
+
+static const struct option_row output_rows[] = {
+    FILE_NAME("output", 'o', "FILE", offsetof(struct settings, output), NULL,
+              "the file for the coefficients (.npy, .csv, .tsv or .json)"),
+    TEXT("predict", 0, "FILE", offsetof(struct settings, predict), NULL,
+         "rows with the columns of X, for which to predict"),
+    FILE_NAME("predictions", 0, "FILE", offsetof(struct settings, predictions), NULL,
+              "the file for the predictions (.npy, .csv, .tsv or .json)"),
+    FLAG("json", 0, offsetof(struct settings, json), "write the report in JSON"),
+    OPTION_END,
+};
+
+static const struct option_group groups[] = {
+    GROUP("Kernel", kernel_rows, offsetof(struct settings, kernel)),
+    GROUP("Solve", rows, 0),
+    GROUP("Input", input_options, offsetof(struct settings, input)),
+    GROUP("Output", output_rows, 0),
+    GROUP("Device", device_options, offsetof(struct settings, common)),
+    GROUP("Other options", threads_options, offsetof(struct settings, common)),
+    GROUP("", common_options, offsetof(struct settings, common)),
+    GROUP_END,
+};
+
+/* What is read and what is found; memory NULL: not wanted. */
+struct problem {
+    struct matrix x, y, weights, z, alpha, predictions;
+    gram_krr_report report;
+    gram_status status; /* of the solve */
+};
+
+/* The same where the context computes. */
+struct there {
+    struct device_matrix x, y, weights, z, alpha, narrow, predictions;
+    struct kernel_taken kernel;
+};
+
+/* ---- Input ----------------------------------------------------------------------------------- */
+
+static struct output_settings output_of(const char *path)
+{
+    return (struct output_settings){.output = path, .format = FORMAT_AUTO};
+}
+
+/* A file beside the report, which goes to standard output. */
+static enum exit_status check_output(const char *option, const char *path, struct failure *why)
+{
+    const struct output_settings output = output_of(path);
+
+    if (!path)
+        return CLI_OK;
+    if (strcmp(path, "-") == 0)
+        return fail(why, CLI_USAGE,
+                    "--%s is -, expected a file: the report goes to standard output", option);
+    return output_check_format(&output, why);
+}
+
+/* Checks that are possible before a file is read. */
+static enum exit_status check(const struct settings *s, struct failure *why)
+{
+    TRY(kernel_check(&s->kernel, s->dtype, why));
+    if (isnan(s->ridge))
+        return fail(why, CLI_USAGE, "--ridge is not given");
+    if (!s->predict != !s->predictions)
+        return fail(why, CLI_USAGE, "--%s is given without --%s, which it needs",
+                    s->predict ? "predict" : "predictions", s->predict ? "predictions" : "predict");
+    TRY(check_output("output", s->output, why));
+    return check_output("predictions", s->predictions, why);
+}
+
+/* Of one or two dimensions, and of the rows that x has. */
+static enum exit_status load_one(const struct settings *s, const char *path, int vector,
+                                 struct matrix *m, struct failure *why)
+{
+    TRY(matrix_load(path, &s->input, (enum dtype_choice)s->dtype, m, why));
+    if (m->t.ndim == 2 || (vector && m->t.ndim == 1))
+        return CLI_OK;
+    return fail(why, CLI_BAD_DATA, "%s has %d dimension%s, expected a matrix%s", text_name(path),
+                m->t.ndim, m->t.ndim == 1 ? "" : "s", vector ? " or a vector" : "");
+}
+
+static enum exit_status check_rows(const char *path, const struct matrix *m, const char *x_path,
+                                   const struct matrix *x, struct failure *why)
+{
+    if (m->t.shape[0] == x->t.shape[0])
+        return CLI_OK;
+    return fail(why, CLI_BAD_DATA, "%s has %lld rows, but %s has %lld", text_name(path),
+                (long long)m->t.shape[0], text_name(x_path), (long long)x->t.shape[0]);
+}
+
+/* Weights of rows are a vector, or a matrix of one column. */
+static enum exit_status load_weights(const struct settings *s, const char *x_path,
+                                     struct problem *p, struct failure *why)
+{
+    struct matrix *w = &p->weights;
+
+    if (!s->row_weights)
+        return CLI_OK;
+    TRY(load_one(s, s->row_weights, 1, w, why));
+    if (w->t.ndim == 2 && w->t.shape[1] != 1)
+        return fail(why, CLI_BAD_DATA, "%s has %lld columns, expected 1", text_name(s->row_weights),
+                    (long long)w->t.shape[1]);
+    w->t.ndim = 1;
+    return check_rows(s->row_weights, w, x_path, &p->x, why);
+}
+
+static enum exit_status load_new_rows(const struct settings *s, const char *x_path,
+                                      struct problem *p, struct failure *why)
+{
+    if (!s->predict)
+        return CLI_OK;
+    TRY(load_one(s, s->predict, 0, &p->z, why));
+    if (p->z.t.shape[1] != p->x.t.shape[1])
+        return fail(why, CLI_BAD_DATA, "%s has %lld columns, but %s has %lld",
+                    text_name(s->predict), (long long)p->z.t.shape[1], text_name(x_path),
+                    (long long)p->x.t.shape[1]);
+    return CLI_OK;
+}
+
+/* All inputs in one dtype: the widest, and f32 at least. */
+static enum exit_status convert(struct problem *p, struct failure *why)
+{
+    struct matrix *const all[] = {&p->x, &p->y, &p->weights, &p->z};
+    gram_dtype dtype = GRAM_F32;
+
+    for (int i = 0; i < LENGTH(all); i++)
+        if (all[i]->memory && all[i]->t.dtype == GRAM_F64)
+            dtype = GRAM_F64;
+    for (int i = 0; i < LENGTH(all); i++)
+        if (all[i]->memory)
+            TRY(matrix_convert(all[i], dtype, why));
+    return CLI_OK;
+}
+
+static enum exit_status load(const struct settings *s, char *const *paths, struct problem *p,
+                             struct failure *why)
+{
+    TRY(load_one(s, paths[0], 0, &p->x, why));
+    TRY(load_one(s, paths[1], 1, &p->y, why));
+    TRY(check_rows(paths[1], &p->y, paths[0], &p->x, why));
+    TRY(load_weights(s, paths[0], p, why));
+    TRY(load_new_rows(s, paths[0], p, why));
+    TRY(convert(p, why));
+    return matrix_allocate(&p->alpha, s->refine ? GRAM_F64 : p->x.t.dtype, p->y.t.ndim,
+                           p->y.t.shape, why);
+}
+
+/* ---- The solve ------------------------------------------------------------------------------- */
+
+static double or_zero(double given)
+{
+    return isnan(given) ? 0 : given;
+}
+
+static gram_krr_options options_of(const struct settings *s, struct problem *p, struct there *at)
+{
+    gram_krr_options o = GRAM_KRR_OPTIONS_INIT;
+
+    o.method = (gram_krr_method)s->method;
+    o.ridge = s->ridge;
+    o.tolerance = or_zero(s->tolerance);
+    o.held_out_rmse = or_zero(s->held_out_rmse);
+    o.rank = s->rank == 0 ? -1 : s->rank < 0 ? 0 : s->rank;
+    o.products = s->products;
+    o.time_limit = or_zero(s->time_limit);
+    o.refine = s->refine;
+    o.seed = (uint64_t)s->kernel.seed;
+    o.weights = p->weights.memory ? &at->weights.t : NULL;
+    o.report = &p->report;
+    return o;
+}
+
+static enum exit_status solve(gram_context *g, const struct settings *s, struct problem *p,
+                              struct there *at, struct failure *why)
+{
+    const gram_krr_options options = options_of(s, p, at);
+    struct progress progress;
+
+    progress_begin(&progress, s->common.progress == PROGRESS_AUTO);
+    progress_update(&progress, 0, "solving");
+    interrupt_cancels(g);
+    p->status = gram_krr_solve(g, &at->x.t, &at->kernel.options, &at->y.t, &options, &at->alpha.t);
+    p->status = interrupt_ends(p->status);
+    progress_end(&progress);
+    if (p->status != GRAM_OK && p->status != GRAM_NUMERICAL)
+        return fail_gram(why, p->status, g);
+    if (p->status == GRAM_NUMERICAL) /* the message, for the end; what there is is written */
+        fail_gram(why, p->status, g);
+    return device_matrix_fetch(g, &at->alpha, &p->alpha, why);
+}
+
+/* Coefficients of refined solves are narrowed for products with points in f32. */
+static enum exit_status narrow(gram_context *g, struct problem *p, struct there *at,
+                               const gram_tensor **alpha, struct failure *why)
+{
+    struct matrix copy = {.memory = NULL};
+    enum exit_status status;
+
+    *alpha = &at->alpha.t;
+    if (p->alpha.t.dtype == p->x.t.dtype)
+        return CLI_OK;
+    TRY(matrix_allocate(&copy, p->alpha.t.dtype, p->alpha.t.ndim, p->alpha.t.shape, why));
+    memcpy(copy.memory, p->alpha.memory, (size_t)matrix_count(&copy) * sizeof(double));
+    status = matrix_convert(&copy, p->x.t.dtype, why);
+    if (status == CLI_OK) /* memory of its own also on the CPU */
+        status =
+            device_matrix_allocate(g, copy.t.dtype, copy.t.ndim, copy.t.shape, &at->narrow, why);
+    if (status == CLI_OK) {
+        gram_status done = gram_memory_copy(g, at->narrow.t.data, copy.t.data, at->narrow.bytes);
+        if (done == GRAM_OK)
+            done = gram_context_synchronize(g);
+        status = done == GRAM_OK ? CLI_OK : fail_gram(why, done, g);
+    }
+    matrix_free(&copy);
+    *alpha = &at->narrow.t;
+    return status;
+}
+
+static enum exit_status predict(gram_context *g, struct problem *p, struct there *at,
+                                struct failure *why)
+{
+    const int64_t shape[2] = {p->z.t.shape[0], p->y.t.ndim == 2 ? p->y.t.shape[1] : 1};
+    const gram_tensor *alpha;
+    gram_tensor right, out;
+    gram_status done;
+
+    TRY(matrix_allocate(&p->predictions, p->x.t.dtype, p->y.t.ndim, shape, why));
+    TRY(device_matrix_send(g, &p->z, &at->z, why));
+    TRY(device_matrix_result(g, &p->predictions, &at->predictions, why));
+    TRY(narrow(g, p, at, &alpha, why));
+    right = *alpha, out = at->predictions.t;
+    if (right.ndim == 1) {
+        right.ndim = out.ndim = 2;
+        right.shape[1] = right.stride[1] = out.shape[1] = out.stride[1] = 1;
+    }
+    interrupt_cancels(g);
+    done = gram_kernel_matmul(g, &at->z.t, &at->x.t, &at->kernel.options, &right, NULL, &out);
+    done = interrupt_ends(done);
+    if (done != GRAM_OK)
+        return fail_gram(why, done, g);
+    return device_matrix_fetch(g, &at->predictions, &p->predictions, why);
+}
+
+static enum exit_status work(gram_context *g, const struct settings *s, struct problem *p,
+                             struct there *at, struct failure *why)
+{
+    TRY(device_matrix_send(g, &p->x, &at->x, why));
+    TRY(device_matrix_send(g, &p->y, &at->y, why));
+    if (p->weights.memory)
+        TRY(device_matrix_send(g, &p->weights, &at->weights, why));
+    TRY(device_matrix_result(g, &p->alpha, &at->alpha, why));
+    TRY(kernel_take(g, &s->kernel, &s->input, &at->x.t, &at->kernel, why));
+    TRY(solve(g, s, p, at, why));
+    return s->predict && !isnan(p->report.residual) ? predict(g, p, at, why) : CLI_OK;
+}
+
+static enum exit_status compute(const struct settings *s, struct problem *p, struct failure *why)
+{
+    struct there at;
+    enum exit_status status;
+    gram_context *g;
+
+    memset(&at, 0, sizeof at);
+    p->report.size = sizeof p->report;
+    TRY(open_context(&s->common, &g, why));
+    status = work(g, s, p, &at, why);
+    kernel_taken_free(g, &at.kernel);
+    device_matrix_free(g, &at.x);
+    device_matrix_free(g, &at.y);
+    device_matrix_free(g, &at.weights);
+    device_matrix_free(g, &at.z);
+    device_matrix_free(g, &at.alpha);
+    device_matrix_free(g, &at.narrow);
+    device_matrix_free(g, &at.predictions);
+    gram_context_destroy(g);
+    return status;
+}
+
+/* ---- Output ---------------------------------------------------------------------------------- */
+
+static const char *const methods[] = {"auto", "cholesky", "cg"};
+static const char *const ends[] = {"reached", "rounding", "products", "time", "indefinite"};
+
+static void write_json(struct output *out, const gram_krr_report *r)
+{
+    struct json j = json_to(out);
+
+    json_object(&j, NULL);
+    json_string(&j, "method", methods[r->method]);
+    json_bool(&j, "reached", r->reached);
+    json_string(&j, "end", ends[r->end]);
+    json_integer(&j, "rank", r->rank);
+    json_integer(&j, "products", r->products);
+    json_number(&j, "residual", r->residual);
+    json_number(&j, "residual_rms", r->residual_rms);
+    json_number(&j, "prediction_rms", r->prediction_rms);
+    json_number(&j, "prediction_sup", r->prediction_sup);
+    json_number(&j, "seconds", r->seconds);
+    json_end(&j);
+}
+
+static void write_text(struct output *out, const gram_krr_report *r)
+{
+    output_format(out, "method          %s", methods[r->method]);
+    if (r->rank > 0)
+        output_format(out, ", preconditioner of rank %lld", (long long)r->rank);
+    output_format(out, "\nproducts        %lld in %.3g s\n", (long long)r->products, r->seconds);
+    output_format(out, "residual        %.3g of Y (%s)\n", r->residual,
+                  r->reached ? "reached" : ends[r->end]);
+    output_format(out, "predictions     change by at most %.3g (root mean square), %.3g anywhere\n",
+                  r->prediction_rms, r->prediction_sup);
+}
+
+static enum exit_status write_report(const struct settings *s, const struct problem *p,
+                                     struct failure *why)
+{
+    struct output out;
+
+    TRY(output_open(&out, "-", why));
+    if (s->json)
+        write_json(&out, &p->report);
+    else
+        write_text(&out, &p->report);
+    return output_close(&out, why);
+}
+
+static enum exit_status save(const struct settings *s, const struct problem *p, struct failure *why)
+{
+    const struct output_settings alpha = output_of(s->output), new = output_of(s->predictions);
+
+    if (isnan(p->report.residual))
+        return CLI_OK; /* there is no answer */
+    if (s->output)
+        TRY(matrix_save(&p->alpha, &alpha, why));
+    if (s->predictions)
+        TRY(matrix_save(&p->predictions, &new, why));
+    return CLI_OK;
+}
+
+static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
+{
+    const struct settings *s = settings;
+    struct problem p = {.x.memory = NULL};
+    struct failure later; /* of writing, which must not hide the message of the solve */
+    enum exit_status status = check(s, why);
+
+    (void)count;
+    if (status == CLI_OK)
+        status = load(s, operands, &p, why);
+    if (status == CLI_OK)
+        status = compute(s, &p, why);
+    if (status == CLI_OK && p.status == GRAM_NUMERICAL) {
+        status = save(s, &p, &later);
+        if (status == CLI_OK)
+            status = write_report(s, &p, &later);
+        if (status == CLI_OK)
+            status = CLI_FAILURE;
+        else
+            *why = later;
+    } else if (status == CLI_OK) {
+        status = save(s, &p, why);
+        if (status == CLI_OK)
+            status = write_report(s, &p, why);
+    }
+    matrix_free(&p.x);
+    matrix_free(&p.y);
+    matrix_free(&p.weights);
+    matrix_free(&p.z);
+    matrix_free(&p.alpha);
+    matrix_free(&p.predictions);
+    return status;
+}
+
+static enum exit_status files(const void *settings, int count, char **operands, struct files *files,
+                              struct failure *why)
+{
+    const struct settings *s = settings;
+
+    (void)count, (void)operands, (void)why;
+    if (s->row_weights)
+        files_read(files, s->row_weights);
+    if (s->predict)
+        files_read(files, s->predict);
+    return CLI_OK;
+}
+
+const struct command cmd_krr = {
+    .name = "krr",
+    .operands = "X Y",
+    .summary = "kernel ridge regression, with a bound of its error",
+    .details =
+        "Solves (K + R I) A = Y with the kernel matrix K of the rows of X, and writes a report of "
+        "how far: the norm of the residual over that of Y, computed afresh in f64, and bounds of "
+        "what the exact solution would change in predictions. The coefficients A go to --output, "
+        "and the predictions for the rows of another table, k(Z, X) A, to --predictions.\n\n"
+        "The kernels are those of gram kernel. K must be positive definite with the ridge. Up to "
+        "some thousand rows it is factorised; for more rows nothing of its size is stored.\n\n"
+        "X and Y are numeric tables in text or .npy arrays, with the same number of rows. Y may "
+        "have several columns.\n\n"
+        "The exit status is 1 if the tolerance is not reached. The best coefficients are written "
+        "all the same, unless K with the ridge is not positive definite.",
+    .examples =
+        "  gram krr x.npy y.npy -k gaussian -L 3.8 --ridge 0.1 -o coefficients.npy\n"
+        "  gram krr x.csv y.csv -r 1e-3 --predict new.csv --predictions out.csv\n"
+        "  gram krr x.npy y.npy -r 1 --method cg --rank 5000 --device cuda --json",
+    .least = 2,
+    .most = 2,
+    .settings_bytes = sizeof(struct settings),
+    .groups = groups,
+    .reads = 1,
+    .files = files,
+    .run = run,
+};

@@ -1,0 +1,141 @@
+"""test_cli_krr.py - gram krr against NumPy, its report, its files, and what it refuses"""
+
+import json
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from gram_cli import BAD_DATA, FAILURE, NO_INPUT, USAGE, gram, gram_json, gram_run, refusal
+
+RNG = np.random.default_rng(9)
+X, Y, Z = RNG.normal(size=(60, 3)), RNG.normal(size=(60, 2)), RNG.normal(size=(8, 3))
+W = RNG.uniform(0.5, 2, size=60)
+KERNEL = ["-k", "gaussian", "-L", 1.5]
+
+
+def gaussian(x, y):
+    return np.exp(-((x[:, None] - y[None]) ** 2).sum(-1) / (2 * 1.5**2))
+
+
+def exact(y, ridge):
+    return np.linalg.solve(gaussian(X, X) + np.diag(np.broadcast_to(ridge, len(X))), y)
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, values in {"x": X, "y": Y, "z": Z, "w": W}.items():
+        np.save(f"{name}.npy", values)
+        np.savetxt(f"{name}.csv", values, delimiter=",", fmt="%.17g")
+    return tmp_path
+
+
+@pytest.mark.parametrize("method", ["auto", "cholesky", "cg"])
+@pytest.mark.parametrize("kind", ["npy", "csv"])
+def test_coefficients_predictions_and_report(files, kind, method):
+    told = gram_json("krr", f"x.{kind}", f"y.{kind}", *KERNEL, "--ridge", 0.1, "--row-weights",
+                     f"w.{kind}", "--method", method, "-t", 1e-10, "-o", "a.npy", "--predict",
+                     f"z.{kind}", "--predictions", f"p.{kind}")  # fmt: skip
+    alpha = exact(Y, 0.1 / W)
+    np.testing.assert_allclose(np.load("a.npy"), alpha, atol=1e-7)
+    found = np.load("p.npy") if kind == "npy" else np.loadtxt("p.csv", delimiter=",")
+    np.testing.assert_allclose(found, gaussian(Z, X) @ alpha, atol=1e-7)
+    assert told["method"] == ("cg" if method == "cg" else "cholesky")
+    assert told["reached"] and told["end"] == "reached" and told["residual"] <= 1e-10
+    assert told["products"] >= 1 and told["seconds"] > 0
+    assert 0 < told["prediction_rms"] < told["prediction_sup"]
+
+
+def test_a_vector_and_the_report_for_people(files):
+    np.save("v.npy", Y[:, 0])
+    said = gram("krr", "x.npy", "v.npy", *KERNEL, "-r", 0.1, "--method", "cg", "--rank", 7,
+                "-o", "a.csv", "--predict", "z.npy", "--predictions", "p.npy")  # fmt: skip
+    assert "method          cg, preconditioner of rank 7\n" in said
+    assert "(reached)\n" in said and "change by at most" in said
+    np.testing.assert_allclose(np.loadtxt("a.csv"), exact(Y[:, 0], 0.1), atol=0.2)
+    assert np.load("p.npy").shape == (8,)
+    gram("krr", "x.npy", "v.npy", "-r", 0.1)  # the median distance; the report alone
+
+
+def test_refinement_writes_f64(files):
+    told = gram_json("krr", "x.npy", "y.npy", *KERNEL, "-r", 1e-3, "--dtype", "f32", "--refine",
+                     "--method", "cg", "-t", 1e-8, "-o", "a.npy", "--predict", "z.npy",
+                     "--predictions", "p.npy")  # fmt: skip
+    assert told["reached"] and told["residual"] <= 1e-8
+    assert np.load("a.npy").dtype == np.float64 and np.load("p.npy").dtype == np.float32
+
+
+def test_what_is_not_reached_is_written_and_said(files):
+    done = gram_run("krr", "x.npy", "y.npy", *KERNEL, "-r", 1e-6, "--method", "cg", "--rank", 0,
+                    "-t", 1e-12, "--products", 9, "-o", "a.npy", "--json",
+                    status=FAILURE)  # fmt: skip
+    told = json.loads(done.stdout)
+    assert "products are used up" in done.stderr
+    assert not told["reached"] and told["end"] == "products" and told["products"] <= 9
+    assert np.isfinite(np.load("a.npy")).all()
+
+
+def test_a_kernel_that_is_not_positive_definite(files):
+    options = ["-k", "sigmoid", "--coef0", 1, "--gamma", 3, "-r", 1e-3, "-o", "a.npy"]
+    done = gram_run("krr", "x.npy", "y.npy", *options, "--method", "cholesky", "--json",
+                    status=FAILURE)  # fmt: skip
+    assert "is not positive definite" in done.stderr
+    assert json.loads(done.stdout)["residual"] is None and not (files / "a.npy").exists()
+    done = gram_run("krr", "x.npy", "y.npy", *options, "--method", "cg", status=FAILURE)
+    assert "is not positive definite" in done.stderr and "(indefinite)" in done.stdout
+
+
+WRONG = [
+    (["x.npy", "y.npy"], "--ridge is not given", USAGE),
+    (["x.npy", "y.npy", "-r", "-1"], "--ridge is -1", USAGE),
+    (["x.npy", "y.npy", "-r", "1", "--method", "lu"], "expected one of auto|cholesky|cg", USAGE),
+    (["x.npy", "y.npy", "-r", "1", "--products", "0"], "--products is 0", USAGE),
+    (["x.npy", "y.npy", "-r", "1", "-t", "0"], "--tolerance is 0", USAGE),
+    (["x.npy", "y.npy", "-r", "1", "-k", "linear", "-L", "2"], "--bandwidth means nothing", USAGE),
+    (["x.npy", "y.npy", "-r", "1", "-o", "-"], "--output is -, expected a file", USAGE),
+    (["x.npy", "y.npy", "-r", "1", "-o", "a.xlsx"], "cannot be written", USAGE),
+    (["x.npy", "y.npy", "-r", "1", "--predict", "z.npy"], "without --predictions", USAGE),
+    (["x.npy", "y.npy", "-r", "1", "--predictions", "p.npy"], "without --predict,", USAGE),
+    (["x.npy", "y.npy", "-r", "1", "-o", "x.npy"], "x.npy", USAGE),
+    (["x.npy", "y.npy", "-r", "1", "--predict", "z.npy", "--predictions", "z.npy"], "z", USAGE),
+    (["x.npy", "z.npy", "-r", "1"], "z.npy has 8 rows, but x.npy has 60", BAD_DATA),
+    (["w.npy", "y.npy", "-r", "1"], "w.npy has 1 dimension, expected a matrix", BAD_DATA),
+    (["x.npy", "y.npy", "-r", "1", "--row-weights", "z.npy"], "has 3 columns, expected", BAD_DATA),
+    (["x.npy", "y.npy", "-r", "1", "--predict", "y.npy", "--predictions", "p.npy"],
+     "y.npy has 2 columns, but x.npy has 3", BAD_DATA),
+    (["x.npy", "none.npy", "-r", "1"], "none.npy", NO_INPUT),
+    (["x.npy", "nan.csv", "-r", "1"], "y[1, 0] is nan, expected a finite number", BAD_DATA),
+    (["x.npy", "y.npy", "-r", "1", "--row-weights", "zero.npy"], "weights[0] is 0", BAD_DATA),
+    (["abs.npy", "y.npy", "-r", "1", "-k", "laplace", "-L", "1", "-m", "kullback-leibler"],
+     "expected a distance that is the same both ways", BAD_DATA),
+    (["x.npy", "y.npy", "-r", "1", "-e", "exp(-s) * norm_x"], "is not symmetric", BAD_DATA),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "words", "status"), WRONG, ids=lambda v: str(v)[-40:])
+def test_what_is_refused(files, arguments, words, status):
+    np.savetxt("nan.csv", np.where(np.arange(60) == 1, np.nan, 1.0))
+    np.save("zero.npy", np.zeros(60))
+    np.save("abs.npy", np.abs(X) + 0.1)
+    before = {p.name: p.read_bytes() for p in files.iterdir()}
+    assert words in refusal("krr", *arguments, status=status)
+    assert {p.name: p.read_bytes() for p in files.iterdir()} == before
+
+
+def test_nothing_is_left_of_an_interrupted_solve(files):
+    from gram_cli import GRAM
+
+    n = 12000
+    np.save("big.npy", RNG.normal(size=(n, 30)))
+    np.save("many.npy", RNG.normal(size=n))
+    command = [GRAM, "krr", "big.npy", "many.npy", "-r", "1e-9", "--rank", "0", "-t", "1e-14",
+               "--method", "cg", "-o", "a.npy"]  # fmt: skip
+    before = sorted(p.name for p in files.iterdir())
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        time.sleep(1.5)
+        running.send_signal(signal.SIGINT)
+        out, said = running.communicate(timeout=60)
+    assert running.returncode == 130 and out == b"" and b"interrupted" in said
+    assert sorted(p.name for p in files.iterdir()) == before
