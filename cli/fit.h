@@ -17,7 +17,7 @@ struct fit_settings {
     int task, automatic, fixed, kernel, metric, transform, solver, dtype, json, strict;
     double holdout, p, q, metric_power, bandwidth, regularization, tolerance, validation, memory,
         time_limit;
-    int64_t seed, iterations, ensemble, leaf_rows, metric_rows, max_categories, top;
+    int64_t seed, iterations, ensemble, centres, leaf_rows, metric_rows, max_categories, top;
 };
 
 extern const struct option_group fit_groups[];

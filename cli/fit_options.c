@@ -85,6 +85,10 @@ const struct option_row fit_hyper_options[] = {
     INTEGER("ensemble", 0, "N", AT(ensemble), NULL, 1, 8,
             "the most machines that the model is the weighted mean of, if that is better; 1: one "
             "(default: up to 6 for tables of few rows, else 1)"),
+    INTEGER(
+        "centres", 0, "N", AT(centres), NULL, 0, 1000000,
+        "let a machine of N centres learn from all rows, and leaves correct it; 0: leaves alone "
+        "(default: as many as pay, for large tables)"),
     CHOICE("transform", 0, "NAME", AT(transform), "auto", "auto|none|log|sqrt",
            "predict the logarithm or the square root of the target of a regression"),
     OPTION_END,
@@ -168,6 +172,9 @@ enum exit_status fit_options(const struct fit_settings *s, gram_machine_options 
     if (s->fixed && s->ensemble > 1)
         return fail(why, CLI_USAGE,
                     "--ensemble and --fixed exclude each other; give only one of them");
+    if (s->centres > 0 && (s->fixed || s->ensemble > 1))
+        return fail(why, CLI_USAGE, "--centres and --%s exclude each other; give only one of them",
+                    s->fixed ? "fixed" : "ensemble");
     *options = (gram_machine_options)GRAM_MACHINE_OPTIONS_INIT;
     options->task = (gram_task)s->task;
     options->search = s->fixed ? -1 : s->automatic;
@@ -176,6 +183,8 @@ enum exit_status fit_options(const struct fit_settings *s, gram_machine_options 
     /* In the library 0 means the default and -1 no rounds. */
     options->iterations = s->iterations < 0 ? 0 : s->iterations == 0 ? -1 : (int)s->iterations;
     options->ensemble = s->ensemble > 0 ? (int)s->ensemble : 0;
+    /* In the library 0 means the default and -1 none, as for the rounds. */
+    options->centres = s->centres < 0 ? 0 : s->centres == 0 ? -1 : s->centres;
     options->metric = (gram_metric)s->metric;
     options->metric_power = or_zero(s->metric_power);
     options->target_transform = (gram_transform)s->transform;

@@ -62,7 +62,13 @@ static void categories_text(struct output *out, const char *description)
 static void leave_one_out_json(struct json *j, const struct fit_result *r)
 {
     size_t size, part;
-    const char *all = json_member(gram_machine_describe(r->machine), "leave_one_out", &size);
+    const char *name = "leave_one_out";
+    const char *all = json_member(gram_machine_describe(r->machine), name, &size);
+
+    if (!all) {
+        name = "held_out";
+        all = json_member(gram_machine_describe(r->machine), name, &size);
+    }
     const char *score = all ? json_member(all, "score", &part) : NULL;
 
     json_string(j, "metric", metric_name(r));
@@ -71,7 +77,7 @@ static void leave_one_out_json(struct json *j, const struct fit_result *r)
         return;
     }
     json_raw(j, "score", score, part);
-    json_raw(j, "leave_one_out", all, size);
+    json_raw(j, name, all, size);
 }
 
 /* A number of an object, or NaN. */
@@ -88,14 +94,18 @@ static void leave_one_out_text(struct output *out, const struct fit_result *r)
 {
     const char *described = gram_machine_describe(r->machine);
     size_t size;
-    const char *all = json_member(described, "leave_one_out", &size);
+    const char *all = json_member(described, "leave_one_out", &size), *name = "leave-one-out";
     const char *chosen = json_member(described, "hyperparameters", &size);
     double with = number_of(described, "score_with_metric");
     double without = number_of(described, "score_without_metric");
 
+    if (!all) {
+        all = json_member(described, "held_out", &size);
+        name = "rows not learned from";
+    }
     if (all) {
-        output_format(out, "leave-one-out: %s %.4g +- %.2g", metric_name(r),
-                      number_of(all, "score"), number_of(all, "spread"));
+        output_format(out, "%s: %s %.4g +- %.2g", name, metric_name(r), number_of(all, "score"),
+                      number_of(all, "spread"));
         if (gram_machine_task(r->machine) == GRAM_CLASSIFICATION)
             output_format(out, ", log loss %.4g", number_of(all, "log_loss"));
         else

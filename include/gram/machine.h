@@ -109,6 +109,9 @@ typedef struct gram_machine_options {
     int ensemble; /* the most machines whose weighted mean is the model, 1 to 8; 1: one; 0: several
                      if a solve with all rows takes a fraction of a second (see
                      gram_machine_fit) */
+    int64_t centres; /* of the machine that learns from all rows of a large table, >= 10 (see
+                        gram_machine_fit); 0: as many as pay, from 60,000 rows on, or from 30,000
+                        if they are more than leaf_rows; -1: none */
 } gram_machine_options;
 
 /* clang-format off */
@@ -147,6 +150,19 @@ typedef struct gram_machine gram_machine;
  * before calibration.  A model has at most options.ensemble machines; if that is 0, up to 6 from
  * 200 rows on where n^2 (n / 3 + 10 columns) is below 2e10, and otherwise one.
  *
+ * Large tables: with options.centres > 0, or 0 and many rows (see there), without weights and with
+ * search >= 0, a base learns from all rows: f(z) = sum_j a_j k(c_j, z), whose centres c are some of
+ * the rows, and
+ *   (K_nm^T K_nm + r K_mm) a = K_nm^T Y,
+ * in f64, a block of rows at a time.  A tenth of the rows, at most 4000, is held out, and chooses
+ * the kernel, the metric, whose rounds learn from up to 100,000 rows, the bandwidth and the ridge.
+ * The leaves of the tree are then fitted to what the base leaves over, and kept if the rows that
+ * were held out are predicted better with them.  These rows give the score ("held_out" of the
+ * description, in place of "leave_one_out"), the probabilities and the intervals; they are not
+ * learned from.  options.centres = 0 takes as many as n m^2 = 2e12 allows (1e14 on a GPU), 2000 to
+ * 10,000, and on a CPU leaves of about 2e9 / n rows, 4000 at least; leaf_rows limits them as ever.
+ * After Williams and Seeger, NIPS 2000, and Rudi et al., NIPS 2017.
+ *
  * Encoding: numbers are shifted and scaled by the statistics of the training rows.  A missing
  * number is replaced by the median of the training rows and, if any number of its column was
  * missing in training, sets an indicator feature.  Categories are one-hot encoded.  A missing
@@ -162,7 +178,8 @@ typedef struct gram_machine gram_machine;
  * influence.  Rows with a missing target are left out.
  *
  * The same seed, number of threads and data give the same bytes.  Peak memory, beyond that of the
- * process, is one square matrix with as many rows as the largest leaf, plus a tenth of that.
+ * process, is one square matrix with as many rows as the largest leaf, plus a tenth of that; or of
+ * the centres three in f64, if that is more.
  * Scratch that the context holds is freed first.  *out is NULL on an error.
  *
  * CUDA: the tables are on the CPU, and the features, kernel matrices, solves and gradients are on
@@ -323,8 +340,9 @@ GRAM_PUBLIC const char *gram_machine_class_name(const gram_machine *machine, int
 GRAM_PUBLIC int gram_machine_classes_are_numbers(const gram_machine *machine);
 
 /* A JSON object with the hyperparameters (of an ensemble, those of the first machine; "ensemble"
- * has all of them and their weights), the validation score, its history, and the seconds of every
- * stage.  It lives as long as the machine. */
+ * has all of them and their weights; of a large table, those of the base, and "centres" has their
+ * number), the validation score, its history, and the seconds of every stage.  It lives as long as
+ * the machine. */
 GRAM_PUBLIC const char *gram_machine_describe(const gram_machine *machine);
 
 /*

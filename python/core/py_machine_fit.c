@@ -38,6 +38,7 @@ static const struct py_option rows[] = {
     {  "max_categories",   AT(max_categories),       NULL, PY_WHOLE64},
     {     "metric_rows",      AT(metric_rows),       NULL, PY_WHOLE64},
     {        "ensemble",         AT(ensemble),       NULL,   PY_WHOLE},
+    {         "centres",          AT(centres),       NULL, PY_WHOLE64},
 };
 
 /* The objects that a fit borrows while it runs. */

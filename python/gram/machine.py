@@ -82,7 +82,8 @@ class Machine:
         (rounds of feature learning; -1: none), metric ("diagonal", "full"), metric_power,
         target_transform ("none", "log", "sqrt"), solver ("cholesky", "cg"), tolerance, validation,
         leaf_rows, memory_limit, time_limit, seed, dtype ("float32", "float64"), max_categories,
-        metric_rows, ensemble (the most machines whose weighted mean is the model; 1: one).
+        metric_rows, ensemble (the most machines whose weighted mean is the model; 1: one), centres
+        (of the machine that learns from all rows of a large table; -1: none).
 
         Raises ValueError for values that are not possible, and TypeError for an argument that is no
         table and for an unknown option.

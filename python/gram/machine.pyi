@@ -33,6 +33,7 @@ class _MachineOptions(TypedDict, total=False):
     max_categories: int | None
     metric_rows: int | None
     ensemble: int | None
+    centres: int | None
 
 class _Score(TypedDict, total=False):
     metric: str

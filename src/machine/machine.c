@@ -81,6 +81,26 @@ static gram_status weighted_outputs(gram_context *g, const gram_machine *machine
     return status;
 }
 
+gram_status gram_machine_encoded_outputs(gram_context *g, const gram_machine *machine, int64_t rows,
+                                         const void *x, double *out)
+{
+    const int64_t count = rows * machine->leaf->outputs;
+    double *base;
+    gram_status status;
+
+    TRY(weighted_outputs(g, machine, rows, x, out));
+    if (machine->base.rows == 0)
+        return GRAM_OK;
+    base = malloc((size_t)count * sizeof *base + 1);
+    if (!base)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)rows);
+    status = gram_machine_leaf_predict(g, &machine->base, rows, x, base);
+    for (int64_t i = 0; status == GRAM_OK && i < count; i++)
+        out[i] += base[i];
+    free(base);
+    return status;
+}
+
 /* Outputs at the rows of a table, from malloc. */
 gram_status gram_machine_table_outputs(gram_context *g, const gram_machine *machine,
                                        const gram_table *table, double **out)
@@ -101,7 +121,7 @@ gram_status gram_machine_table_outputs(gram_context *g, const gram_machine *mach
         status =
             gram_encoder_apply(g, machine->encoder, table, NULL, table->rows, machine->dtype, x);
     if (status == GRAM_OK)
-        status = weighted_outputs(g, machine, table->rows, x, *out);
+        status = gram_machine_encoded_outputs(g, machine, table->rows, x, *out);
     free(x);
     if (status != GRAM_OK) {
         free(*out);
@@ -256,6 +276,7 @@ void gram_machine_destroy(gram_machine *machine)
         return;
     for (int64_t i = 0; machine->leaf && i < machine->members * machine->leaves; i++)
         gram_machine_leaf_destroy(NULL, &machine->leaf[i]);
+    gram_machine_leaf_destroy(NULL, &machine->base);
     free(machine->leaf);
     gram_machine_tree_destroy(&machine->tree);
     gram_machine_target_destroy(&machine->target);

@@ -6,7 +6,10 @@
  * memory comes from malloc, because it outlives the context that trained it.
  *
  *   machine.c         predictions, and what a machine is asked for
- *   machine_fit.c     the call: rows and targets, the search, the last fit, the description
+ *   machine_fit.c     the call: rows and targets, the search, the last fit
+ *   machine_describe.c  the description of a fit
+ *   machine_large.c   large tables: a machine of few centres on all rows (machine_centres.c), and
+ *                     leaves that correct it
  *   machine_search.c  hyperparameters by leave-one-out; machine_trial.c scores one choice of them,
  *                     and machine_trials.c lists all of them
  *   machine_ensemble.c  which trials together are better than the best of them
@@ -209,6 +212,7 @@ struct gram_machine {
     int members;
     double weight[MOST_MEMBERS]; /* of the members, > 0, sum 1 */
     int64_t leaves;              /* of the tree */
+    struct machine_leaf base;    /* of all rows, to which the leaves add; rows 0: there is none */
     struct machine_leaf *leaf;   /* members by leaves */
     gram_dtype dtype;
     double *importance;           /* one per column of the encoder, sum 1 */
@@ -234,18 +238,19 @@ gram_status gram_machine_metric_apply(gram_context *g, const struct machine_metr
                                       gram_dtype dtype, int64_t rows, const void *x, void *z);
 void gram_machine_metric_destroy(struct machine_metric *metric);
 
-/* The average gradient outer product in x (before W) at a sample of the points: width entries of
- * the diagonal, or width by width if the metric is full. */
+/* The average gradient outer product in x (before W) at a sample of the rows of `at`, which may be
+ * z itself: width entries of the diagonal, or width by width if the metric is full.  Both are in
+ * the metric; alpha is of the rows of z. */
 gram_status gram_machine_metric_agop(gram_context *g, const struct machine_params *params,
                                      double bandwidth, const struct machine_data *z,
-                                     const void *alpha, const struct machine_metric *metric,
-                                     double *out);
+                                     const struct machine_data *at, const void *alpha,
+                                     const struct machine_metric *metric, double *out);
 
-/* Relearns the metric from the gradients of the expansion of alpha at a sample of its own points.
- */
+/* Relearns the metric from the gradients of the expansion of alpha at a sample of rows. */
 gram_status gram_machine_metric_learn(gram_context *g, const struct machine_params *params,
                                       double bandwidth, const struct machine_data *z,
-                                      const void *alpha, struct machine_metric *metric);
+                                      const struct machine_data *at, const void *alpha,
+                                      struct machine_metric *metric);
 
 /* L of a metric: given, or a multiple of the median distance of rows in it. */
 gram_status gram_machine_bandwidth(gram_context *g, const struct machine_params *params,
@@ -325,6 +330,10 @@ gram_status gram_machine_check_out(gram_context *g, const char *name, const gram
 gram_status gram_machine_table_outputs(gram_context *g, const gram_machine *machine,
                                        const gram_table *table, double **out);
 
+/* The outputs at encoded rows, column-major. */
+gram_status gram_machine_encoded_outputs(gram_context *g, const gram_machine *machine, int64_t rows,
+                                         const void *x, double *out);
+
 /* Scores outputs f (count by outputs, column-major) of rows (NULL: 0, 1, ...) of a target. */
 gram_status gram_machine_score_outputs(gram_context *g, const struct machine_target *target,
                                        const gram_column *column, const int64_t *rows,
@@ -396,6 +405,7 @@ struct machine_job {
     struct machine_report report;
     struct machine_trials trials; /* of the search */
     struct machine_held_out held; /* of what the search chose; f NULL: none */
+    bool held_apart;              /* its rows were not learned from, in place of leave-one-out */
     double without, with;         /* the best scores without and with a metric; 0: not known */
 };
 
@@ -446,6 +456,10 @@ bool gram_machine_full_metric(const struct machine_job *job, int64_t width);
  * the outputs of what was chosen, for free(). */
 gram_status gram_machine_search(gram_context *g, struct machine_job *job,
                                 struct machine_recipe *recipe, struct machine_held_out *out);
+
+/* Writes the description and the summary of a machine; sorts the trials. */
+gram_status gram_machine_describe_fit(gram_context *g, struct machine_job *job,
+                                      const struct machine_recipe *recipe, gram_machine *machine);
 
 /* Tells the caller how far the fit is: `done`, from 0 to 1, of the present part. */
 void gram_machine_progress(const struct machine_job *job, double done, const char *stage);

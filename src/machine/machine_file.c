@@ -1,13 +1,15 @@
 /*
  * machine_file.c - a machine to a model file and back
  *
- * Texts: "format" (gram.machine.1; with dates gram.machine.2; of an ensemble gram.machine.3),
- * "version", "summary" (JSON).
+ * Texts: "format" (gram.machine.1; with dates gram.machine.2; of an ensemble gram.machine.3; with a
+ * base gram.machine.4), "version", "summary" (JSON).
  * Arrays: encoder.* (table_file.c), target.* and importance, tree.* (nodes by width, nodes by 2,
  * nodes by 4), "members" (the weights of an ensemble), and for every leaf i, member after member,
  * leaf.<i>.x (rows by width), leaf.<i>.alpha (outputs by rows), leaf.<i>.metric (width, or width by
- * width), leaf.<i>.kernel (p, q, L).  A file is believed only after everything in it was checked:
- * no index leads outside, no number that must be positive is anything else.
+ * width), leaf.<i>.kernel (p, q, L); a base follows the leaves as one more.
+ *
+ * A file is believed only after everything in it was checked: no index leads outside, no number
+ * that must be positive is anything else.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -20,6 +22,7 @@
 #define FORMAT         "gram.machine.1"
 #define FORMAT_DATES   "gram.machine.2"
 #define FORMAT_MEMBERS "gram.machine.3"
+#define FORMAT_BASE    "gram.machine.4"
 
 enum {
     TARGET_NUMBERS = 3, /* transform, shift, scale */
@@ -100,6 +103,8 @@ static gram_status check_machine(gram_context *g, const gram_machine *machine)
     for (int64_t i = 0; i < machine->members * machine->leaves; i++)
         if (!leaf_holds(&machine->leaf[i], machine->leaf[0].dtype))
             return gram_fail(g, GRAM_BAD_DATA, "leaf %lld is not valid", (long long)i);
+    if (machine->base.rows > 0 && !leaf_holds(&machine->base, machine->leaf[0].dtype))
+        return gram_fail(g, GRAM_BAD_DATA, "the machine under the leaves is not valid");
     return GRAM_OK;
 }
 
@@ -172,6 +177,8 @@ static void put_leaf(struct gram_model_writer *w, const struct machine_leaf *lea
 
 static const char *format_of(const gram_machine *machine)
 {
+    if (machine->base.rows > 0)
+        return FORMAT_BASE;
     if (machine->members > 1)
         return FORMAT_MEMBERS;
     return gram_encoder_has_dates(machine->encoder) ? FORMAT_DATES : FORMAT;
@@ -199,6 +206,8 @@ gram_status gram_machine_save(gram_context *g, const gram_machine *machine, cons
         gram_model_put_copy(w, "members", GRAM_F64, machine->members, machine->weight);
     for (int64_t i = 0; i < machine->members * machine->leaves; i++)
         put_leaf(w, &machine->leaf[i], i);
+    if (machine->base.rows > 0)
+        put_leaf(w, &machine->base, machine->members * machine->leaves);
     if (status == GRAM_OK)
         status = gram_model_commit(g, w, path);
     gram_model_writer_destroy(w);
@@ -470,7 +479,7 @@ static gram_status need_leaves(gram_context *g, const struct gram_model_file *fi
 static bool known_format(const char *format)
 {
     return format && (strcmp(format, FORMAT) == 0 || strcmp(format, FORMAT_DATES) == 0 ||
-                      strcmp(format, FORMAT_MEMBERS) == 0);
+                      strcmp(format, FORMAT_MEMBERS) == 0 || strcmp(format, FORMAT_BASE) == 0);
 }
 
 static gram_status read_machine(gram_context *g, const struct gram_model_file *file,
@@ -499,7 +508,10 @@ static gram_status read_machine(gram_context *g, const struct gram_model_file *f
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the machine");
     memcpy(machine->importance, importance, bytes);
     TRY(need_members(g, file, strcmp(format, FORMAT_MEMBERS) == 0, machine));
-    return need_leaves(g, file, machine);
+    TRY(need_leaves(g, file, machine));
+    if (strcmp(format, FORMAT_BASE) != 0)
+        return GRAM_OK;
+    return need_leaf(g, file, machine->members * machine->leaves, machine, &machine->base);
 }
 
 gram_status gram_machine_load(gram_context *g, const char *path, gram_machine **out)

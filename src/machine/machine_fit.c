@@ -1,5 +1,5 @@
 /*
- * machine_fit.c - gram_machine_fit: check what is given, choose what is not, train, describe
+ * machine_fit.c - gram_machine_fit: check what is given, choose what is not, train
  *
  * The last fit encodes all rows, splits them into leaves and trains each.  With feature learning, a
  * leaf first learns its metric on a part of its rows against a validation part, then solves once
@@ -10,6 +10,7 @@
 #include "core/random.h"
 #include "core/view.h"
 #include "machine.h"
+#include "machine_large.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,6 +192,20 @@ static void variances(const struct machine_data *data, double *mean, double *var
             }
 }
 
+/* The leaf's rows and coefficients where the context computes: sent there from the CPU. */
+static gram_status place_leaf(gram_context *g, const struct machine_leaf *leaf, struct krr_array *x,
+                              struct krr_array *alpha)
+{
+    const size_t size = gram_dtype_size(leaf->dtype);
+
+    x->data = leaf->x;
+    alpha->data = leaf->alpha;
+    if (leaf->device.type != GRAM_CPU)
+        return GRAM_OK;
+    TRY(gram_krr_send(g, leaf->x, (size_t)(leaf->rows * leaf->width) * size, x));
+    return gram_krr_send(g, leaf->alpha, (size_t)(leaf->rows * leaf->outputs) * size, alpha);
+}
+
 /* Adds a leaf's mean squared gradient, times the variance of the feature and the weight of its
  * member, to its column. */
 static gram_status add_importance(gram_context *g, const struct machine_params *params,
@@ -203,15 +218,21 @@ static gram_status add_importance(gram_context *g, const struct machine_params *
     size_t bytes = (count + 2 * (size_t)width) * sizeof(double);
     double *agop = gram_alloc(g, bytes), *mean, *variance;
     struct machine_data z = *data;
+    struct krr_array x = {0}, alpha = {0};
     gram_status status;
 
     if (!agop)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
     mean = agop + count;
     variance = mean + width;
-    z.x = leaf->x;
-    status =
-        gram_machine_metric_agop(g, params, leaf->bandwidth, &z, leaf->alpha, &leaf->metric, agop);
+    z.rows = leaf->rows;
+    status = place_leaf(g, leaf, &x, &alpha);
+    z.x = x.data;
+    if (status == GRAM_OK)
+        status = gram_machine_metric_agop(g, params, leaf->bandwidth, &z, &z, alpha.data,
+                                          &leaf->metric, agop);
+    gram_krr_free(g, &x);
+    gram_krr_free(g, &alpha);
     variances(data, mean, variance);
     for (int64_t c = 0; status == GRAM_OK && c < encoder->columns; c++)
         for (int64_t j = 0; j < encoder->column[c].width; j++) {
@@ -294,178 +315,20 @@ static gram_status train_leaves(gram_context *g, struct machine_job *job,
     return status;
 }
 
-static void add_pair(struct gram_json_text *t, const char *name, double value)
+/* A large table: what all rows have trained says which features matter. */
+static gram_status train_large(gram_context *g, struct machine_job *job,
+                               struct machine_recipe *recipe, const struct machine_data *all,
+                               gram_machine *machine)
 {
-    gram_json_add_name(t, name);
-    gram_json_add_number(t, value);
-}
+    struct machine_params *params = &recipe->member[0].params;
 
-static void add_word(struct gram_json_text *t, const char *name, const char *word)
-{
-    gram_json_add_name(t, name);
-    gram_json_add_string(t, word);
-}
-
-static void describe_choices(struct gram_json_text *t, const struct machine_recipe *recipe,
-                             double ridge, const gram_machine *machine)
-{
-    const struct machine_params *p = &recipe->member[0].params;
-
-    gram_json_add_name(t, "hyperparameters");
-    gram_json_add(t, "{");
-    add_pair(t, "p", p->p);
-    add_pair(t, "q", p->q);
-    add_pair(t, "bandwidth", machine->leaf[0].bandwidth);
-    if (p->relative_bandwidth)
-        add_pair(t, "bandwidth_in_medians", p->bandwidth);
-    add_pair(t, "regularization", fmax(p->ridge, ridge));
-    add_pair(t, "iterations", p->iterations);
-    if (p->iterations > 0) {
-        add_word(t, "metric", p->full ? "full" : "diagonal");
-        add_pair(t, "metric_power", p->power);
-    }
-    add_word(t, "scaling", recipe->scaling == GRAM_ROBUST ? "robust" : "standardise");
-    if (machine->target.classes == 0)
-        add_word(t, "target_transform", gram_machine_transform_name(recipe->transform));
-    gram_json_add(t, "}");
-}
-
-/* The members of an ensemble, whose first one has the hyperparameters above. */
-static void describe_members(struct gram_json_text *t, const struct machine_recipe *recipe)
-{
-    gram_json_add_name(t, "ensemble");
-    gram_json_add(t, "[");
-    for (int m = 0; m < recipe->members; m++) {
-        gram_json_add(t, m ? ", {" : "{");
-        add_pair(t, "weight", recipe->member[m].weight);
-        gram_machine_params_json(t, &recipe->member[m].params);
-        gram_json_add(t, "}");
-    }
-    gram_json_add(t, "]");
-}
-
-/* Columns with more categories than options.max_categories: how many of them are told apart. */
-static void describe_categories(struct gram_json_text *t, const struct gram_encoder *encoder)
-{
-    bool any = false;
-
-    for (int64_t c = 0; c < encoder->columns; c++)
-        if (encoder->column[c].other) {
-            if (!any) {
-                gram_json_add_name(t, "most_frequent_categories");
-                gram_json_add(t, "{");
-            }
-            any = true;
-            add_pair(t, encoder->column[c].name, (double)encoder->column[c].categories);
-        }
-    if (any)
-        gram_json_add(t, "}");
-}
-
-/* How well rows were predicted that did not train what predicted them. */
-static gram_status describe_held_out(gram_context *g, const struct machine_job *job,
-                                     const gram_machine *machine, struct gram_json_text *t)
-{
-    const struct machine_held_out *held = &job->held;
-    struct machine_target target = machine->target;
-    gram_machine_score score;
-
-    if (!held->f)
-        return GRAM_OK;
-    if (!target.classes) {
-        target.transform = held->scale.transform;
-        target.shift = held->scale.shift;
-        target.scale = held->scale.scale;
-    }
-    TRY(gram_machine_score_outputs(g, &target, job->target, job->row, held->count, held->f,
-                                   &score));
-    gram_json_add_name(t, "leave_one_out");
-    gram_json_add(t, "{");
-    add_pair(t, "rows", (double)held->count);
-    add_word(t, "metric", score.metric);
-    add_pair(t, "score", score.score);
-    add_pair(t, "spread", score.spread);
-    if (target.classes) {
-        add_pair(t, "log_loss", score.log_loss);
-    } else {
-        add_pair(t, "mae", score.mae);
-        add_pair(t, "r2", score.r2);
-    }
-    gram_json_add(t, "}");
-    return GRAM_OK;
-}
-
-/* Everything but the trials, without the brace at its end. */
-static gram_status describe_fit(gram_context *g, const struct machine_job *job,
-                                const struct machine_recipe *recipe, const gram_machine *machine,
-                                struct gram_json_text *t)
-{
-    const struct machine_report *r = &job->report;
-
-    gram_json_add(t, "{");
-    add_word(t, "version", gram_version());
-    add_word(t, "task", machine->target.classes ? "classification" : "regression");
-    add_pair(t, "rows", (double)job->rows);
-    add_pair(t, "features", (double)machine->encoder->width);
-    add_pair(t, "leaves", (double)machine->leaves);
-    add_word(t, "dtype", machine->dtype == GRAM_F32 ? "f32" : "f64");
-    add_pair(t, "seed", (double)job->o.seed);
-    describe_categories(t, machine->encoder);
-    describe_choices(t, recipe, r->ridge, machine);
-    gram_machine_class_weights_json(t, job, &machine->target);
-    if (recipe->members > 1)
-        describe_members(t, recipe);
-    add_word(t, "solver", r->iterations > 0 ? "conjugate gradients" : "cholesky");
-    if (r->iterations > 0) {
-        add_pair(t, "solver_iterations", r->iterations);
-        add_pair(t, "residual", r->residual);
-        add_pair(t, "tolerance", recipe->member[0].params.tolerance);
-    }
-    if (recipe->member[0].params.iterations > 0 && !recipe->member[0].params.rounds_known) {
-        add_pair(t, "best_iteration", r->rounds);
-        add_pair(t, "validation_mse", r->score / (double)job->rows);
-    }
-    if (job->without > 0 && isfinite(job->with)) {
-        add_pair(t, "score_without_metric", job->without);
-        add_pair(t, "score_with_metric", job->with);
-    }
-    return describe_held_out(g, job, machine, t);
-}
-
-enum {
-    MOST_KEPT = 500 /* trials that the model file lists */
-};
-
-static gram_status describe(gram_context *g, struct machine_job *job,
-                            const struct machine_recipe *recipe, gram_machine *machine)
-{
-    const struct machine_report *r = &job->report;
-    struct gram_json_text t = {0};
-    gram_status status = describe_fit(g, job, recipe, machine, &t);
-    size_t length = t.length;
-
-    if (status != GRAM_OK) {
-        free(t.data);
-        return status;
-    }
-    gram_machine_trials_sort(&job->trials);
-    if (job->trials.count > 0)
-        gram_machine_trials_json(&t, &job->trials, MOST_KEPT, false);
-    gram_json_add(&t, "}");
-    machine->summary = t.failed ? NULL : strdup(t.data);
-    t.length = t.failed ? t.length : length;
-    if (job->trials.count > 0)
-        gram_machine_trials_json(&t, &job->trials, job->trials.count, true);
-    gram_json_add(&t, ", \"seconds\": {");
-    add_pair(&t, "kernel", r->kernel_seconds);
-    add_pair(&t, "solve", r->solve_seconds);
-    add_pair(&t, "features", r->feature_seconds);
-    add_pair(&t, "total", gram_seconds() - job->started);
-    gram_json_add(&t, "}}");
-    machine->description = t.data;
-    if (t.failed || !machine->summary)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the description");
-    return GRAM_OK;
+    job->from = job->to;
+    job->to = 1;
+    recipe->members = 1;
+    TRY(gram_machine_large_fit(g, job, all, params, machine));
+    gram_machine_progress(job, 0.95, "weighing features");
+    return add_importance(g, params, all, machine->base.rows > 0 ? &machine->base : machine->leaf,
+                          1, machine);
 }
 
 /* How many of kernel, bandwidth, ridge and metric leave-one-out has chosen. */
@@ -503,6 +366,8 @@ static gram_status build(gram_context *g, struct machine_job *job,
         calloc((size_t)machine->encoder->columns + 1, sizeof *machine->importance);
     if (!machine->importance)
         status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the importances");
+    else if (gram_machine_is_large(g, job, job->rows))
+        status = train_large(g, job, &last, &all.data, machine);
     else
         status = train_leaves(g, job, &last, &all.data, machine);
     gram_machine_encoded_destroy(g, &all);
@@ -518,7 +383,7 @@ static gram_status build(gram_context *g, struct machine_job *job,
                                              choices(&job->o), &job->kind);
     machine->target = job->kind; /* the machine owns it from here on */
     job->kind = (struct machine_target){0};
-    return status == GRAM_OK ? describe(g, job, &last, machine) : status;
+    return status == GRAM_OK ? gram_machine_describe_fit(g, job, &last, machine) : status;
 }
 
 /* Trains on all rows of the job. */
@@ -596,6 +461,13 @@ static gram_status check_options(gram_context *g, const gram_machine_options *o)
     TRY(check_range(g, "iterations", o->iterations, -1, 100));
     TRY(check_range(g, "ensemble", o->ensemble, 1, o->search < 0 ? 1 : MOST_MEMBERS));
     TRY(check_range(g, "leaf_rows", (double)o->leaf_rows, 10, 1e12));
+    if (o->centres != -1)
+        TRY(check_range(g, "centres", (double)o->centres, 10, 1e6));
+    if (o->centres > 0 && (o->search < 0 || o->ensemble > 1 || o->weights || o->class_weights))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.centres is %lld, expected 0 or -1 with search = -1, ensemble, "
+                         "weights or class_weights",
+                         (long long)o->centres);
     TRY(check_range(g, "max_categories", (double)o->max_categories, 2, 1e9));
     TRY(check_range(g, "metric_rows", (double)o->metric_rows, 10, 1e12));
     TRY(check_range(g, "memory_limit", (double)o->memory_limit, 1e6, 1e18));

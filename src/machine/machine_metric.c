@@ -135,8 +135,9 @@ static gram_status before_metric(gram_context *g, const struct machine_metric *m
 
 /* What the averaging works with: the index here, the rest where the context computes. */
 struct sample {
-    int64_t count;  /* points */
-    int64_t *index; /* of all rows, the first count chosen */
+    const struct machine_data *at; /* whose rows the points are */
+    int64_t count;                 /* points */
+    int64_t *index;                /* of all rows, the first count chosen */
     size_t index_bytes;
     struct krr_array chosen, memory;
     char *points;  /* POINT_BLOCK by width */
@@ -151,15 +152,18 @@ static void sample_destroy(gram_context *g, struct sample *s)
     gram_free(g, s->index, s->index_bytes);
 }
 
-static gram_status sample_create(gram_context *g, const struct machine_data *z, int64_t size,
-                                 uint64_t seed, struct sample *s)
+/* Room for `size` entries of an average, and points among the rows of `at`. */
+static gram_status sample_create(gram_context *g, const struct machine_data *z,
+                                 const struct machine_data *at, int64_t size, uint64_t seed,
+                                 struct sample *s)
 {
     size_t element_size = gram_dtype_size(z->dtype);
     size_t points = gram_round64((size_t)(POINT_BLOCK * z->width) * element_size);
     size_t weights = gram_round64((size_t)(POINT_BLOCK * z->rows) * element_size);
     size_t agop = gram_round64((size_t)size * element_size);
 
-    s->index_bytes = (size_t)z->rows * sizeof(int64_t);
+    s->at = at;
+    s->index_bytes = (size_t)at->rows * sizeof(int64_t);
     s->index = gram_alloc(g, s->index_bytes);
     if (!s->index)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes for gradients",
@@ -168,10 +172,10 @@ static gram_status sample_create(gram_context *g, const struct machine_data *z, 
     s->points = s->memory.data;
     s->weights = s->points + points;
     s->agop = s->weights + weights;
-    s->count = z->rows < POINTS ? z->rows : POINTS;
-    for (int64_t i = 0; i < z->rows; i++)
+    s->count = at->rows < POINTS ? at->rows : POINTS;
+    for (int64_t i = 0; i < at->rows; i++)
         s->index[i] = i;
-    gram_random_choose(&seed, s->index, z->rows, s->count);
+    gram_random_choose(&seed, s->index, at->rows, s->count);
     return gram_krr_send(g, s->index, (size_t)s->count * sizeof(int64_t), &s->chosen);
 }
 
@@ -182,7 +186,7 @@ static gram_status add_points(gram_context *g, const gram_kernel_options *kernel
 {
     int64_t count = s->count - first < POINT_BLOCK ? s->count - first : POINT_BLOCK;
     const int64_t *index = (const int64_t *)s->chosen.data + first;
-    const struct krr_gather gather = {z->dtype, count, z->width, index, z->x, s->points};
+    const struct krr_gather gather = {z->dtype, count, z->width, index, s->at->x, s->points};
     gram_tensor x = gram_krr_matrix(g, z->x, z->rows, z->width, z->dtype);
     gram_tensor points = gram_krr_matrix(g, s->points, count, z->width, z->dtype);
     gram_tensor a = gram_krr_matrix(g, s->weights, z->rows, count, z->dtype);
@@ -227,12 +231,12 @@ static gram_status fetch_agop(gram_context *g, gram_dtype dtype, const struct sa
 
 gram_status gram_machine_metric_agop(gram_context *g, const struct machine_params *params,
                                      double bandwidth, const struct machine_data *z,
-                                     const void *alpha, const struct machine_metric *metric,
-                                     double *out)
+                                     const struct machine_data *at, const void *alpha,
+                                     const struct machine_metric *metric, double *out)
 {
     gram_kernel_options kernel = gram_machine_kernel(params->p, params->q, bandwidth);
     struct sample s = {0};
-    gram_status status = sample_create(g, z, entries(metric), params->seed, &s);
+    gram_status status = sample_create(g, z, at, entries(metric), params->seed, &s);
 
     kernel.output = GRAM_WEIGHT;
     for (int64_t first = 0; status == GRAM_OK && first < s.count; first += POINT_BLOCK) {
@@ -248,7 +252,8 @@ gram_status gram_machine_metric_agop(gram_context *g, const struct machine_param
 
 gram_status gram_machine_metric_learn(gram_context *g, const struct machine_params *params,
                                       double bandwidth, const struct machine_data *z,
-                                      const void *alpha, struct machine_metric *metric)
+                                      const struct machine_data *at, const void *alpha,
+                                      struct machine_metric *metric)
 {
     int64_t count = entries(metric);
     size_t bytes = (size_t)count * sizeof(double);
@@ -257,7 +262,7 @@ gram_status gram_machine_metric_learn(gram_context *g, const struct machine_para
 
     if (!agop)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    status = gram_machine_metric_agop(g, params, bandwidth, z, alpha, metric, agop);
+    status = gram_machine_metric_agop(g, params, bandwidth, z, at, alpha, metric, agop);
     normalise(metric->width, metric->full, agop);
     if (status == GRAM_OK && metric->full)
         status = matrix_power(g, metric->width, params->power, agop);

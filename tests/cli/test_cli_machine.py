@@ -45,6 +45,19 @@ def test_a_named_kernel_keeps_its_exponent(tmp_path):
     assert report["hyperparameters"]["p"] == 2 and report["hyperparameters"]["q"] == 1
 
 
+def test_centres_hold_rows_out(tmp_path):
+    """Their score is of rows that were not learned from, and 0 centres are none."""
+    simple(tmp_path / "t.csv", 300)
+    arguments = ["fit", "t.csv", "-y", "y", "--ignore", "label,weight", "-o", "m"]
+    report = gram_json(*arguments, "--centres", "20", cwd=tmp_path)
+    assert report["machine"]["centres"] == 20 and report["held_out"]["rows"] == 30
+    assert report["held_out"]["score"] == report["score"] and "leave_one_out" not in report
+    assert "rows not learned from: rmse" in gram(*arguments, "--centres", "20", cwd=tmp_path)
+    assert "leave_one_out" in gram_json(*arguments, "--centres", "0", cwd=tmp_path)
+    said = refusal(*arguments, "--centres", "20", "--fixed", status=USAGE, cwd=tmp_path)
+    assert "--centres and --fixed" in said
+
+
 def test_the_trials_of_a_search(tmp_path):
     """All of them, the best first: those of the last level, of which one is what was chosen."""
     simple(tmp_path / "t.csv", 120)

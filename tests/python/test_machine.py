@@ -193,6 +193,7 @@ def test_weights_and_options(diamonds):
     assert every == same and every != few
     for options, exception in (
         ({"metric_rows": 9}, ValueError),
+        ({"centres": 9}, ValueError),
         ({"depth": 3}, TypeError),
         ({"p": 5.0}, ValueError),
         ({"p": "2"}, TypeError),
