@@ -1,13 +1,17 @@
 /*
- * bench_kernel_matmul.c - gram_kernel_matmul on a CUDA device by each of its ways
+ * bench_kernel_matmul.c - gram_kernel_matmul on a CUDA device by each of its ways, and its gradient
+ * to points
  *
- *   bench_kernel_matmul [SHARE]     prints a line a problem and way; SHARE: of the points, 1
+ *   bench_kernel_matmul [SHARE [gradients]]     prints a line a problem and way; SHARE: of the
+ *                                               points, 1; gradients: nothing else
  *
  * Points are uniform in the unit cube, y is x, and the bandwidth is 1.  The first call of a way has
  * few points, so that its kernels are there; others are timed by the host's clock, from the call to
  * the end of the device's work.  A call that takes less than 2 seconds is done twice, and
  * the shorter time counts.  64 rows are compared with sums in f64: the error is
- * printed as a multiple of eps sum |K v|, and of the bound of gram.h.
+ * printed as a multiple of eps sum |K v|, and of the bound of gram.h.  Gradients are those to all
+ * points of one set, of which 64 rows are compared likewise; their error is printed as a multiple
+ * of eps times the sum of sizes.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -54,6 +58,22 @@ static const struct way {
 };
 
 static const double repeated_seconds = 2;
+
+/* Gradients to x, the whole one of y = x; each way has as many points as take it a second or so. */
+static const struct slope {
+    struct problem problem;
+    int64_t columns;
+    const char *way;
+} slopes[] = {
+    {{1000000, 10, 2},       1,  "fused"},
+    { {300000, 10, 2},       1,  "fused"},
+    { {300000, 10, 2},       1, "panels"},
+    {  {300000, 3, 2},       1,  "fused"},
+    { {300000, 28, 2},       1,  "fused"},
+    { {300000, 10, 1},       1,  "fused"},
+    { {300000, 10, 2}, COLUMNS,  "fused"},
+    { {100000, 10, 2}, COLUMNS, "panels"},
+};
 
 /* Points and v on the host and on the device, and what the rows come to. */
 struct data {
@@ -245,6 +265,135 @@ static bool run(struct data *d, const struct way *way, int64_t columns)
     return true;
 }
 
+/* ---- Gradients ------------------------------------------------------------------------------- */
+
+/* Of sum_ic grad[i, c] (K v)[i, c] with grad = v: sum_j 2 (v[i] . v[j]) dK[i, j] / dx[i], and the
+ * sum of the sizes of its terms. */
+static void slope_of_row(const struct data *d, int64_t columns, int64_t i, double *want,
+                         double *size)
+{
+    const int64_t k = d->problem->depth;
+    const float *x = d->x + i * k;
+
+    for (int64_t a = 0; a < k; a++)
+        want[a] = size[a] = 0;
+    for (int64_t j = 0; j < d->n; j++) {
+        double s = 0, cotangent = 0;
+        for (int64_t a = 0; a < k; a++) {
+            const double e = (double)x[a] - (double)d->x[j * k + a];
+            s += e * e;
+        }
+        for (int64_t c = 0; c < columns; c++)
+            cotangent += 2 * (double)d->v[i * COLUMNS + c] * (double)d->v[j * COLUMNS + c];
+        const double f = d->problem->q == 2 ? exp(-s / 2) : s > 0 ? exp(-sqrt(s)) / sqrt(s) : 0;
+        for (int64_t a = 0; a < k; a++) {
+            const double term = -f * cotangent * ((double)x[a] - (double)d->x[j * k + a]);
+            want[a] += term;
+            size[a] += fabs(term);
+        }
+    }
+}
+
+struct slope_part {
+    const struct data *data;
+    int64_t columns;
+    const float *got;
+    int first;
+    double error; /* in units of eps times the sum of sizes */
+};
+
+static void *compare_part(void *arg)
+{
+    struct slope_part *part = arg;
+    const int64_t k = part->data->problem->depth;
+    double want[256], size[256];
+
+    for (int row = part->first; row < ROWS; row += THREADS) {
+        const int64_t i = row_at(part->data, row);
+        slope_of_row(part->data, part->columns, i, want, size);
+        for (int64_t a = 0; a < k; a++) {
+            const double got = (double)part->got[i * k + a];
+            const double error = fabs(got - want[a]) / size[a] / (double)FLT_EPSILON;
+            part->error = isnan(got) ? (double)INFINITY : fmax(part->error, error);
+        }
+    }
+    return NULL;
+}
+
+static double slope_error(const struct data *d, int64_t columns, const float *got)
+{
+    struct slope_part parts[THREADS];
+    pthread_t threads[THREADS];
+    double error = 0;
+
+    for (int i = 0; i < THREADS; i++) {
+        parts[i] = (struct slope_part){d, columns, got, i, 0};
+        if (pthread_create(&threads[i], NULL, compare_part, &parts[i]) != 0)
+            return (double)INFINITY;
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        error = fmax(error, parts[i].error);
+    }
+    return error;
+}
+
+/* Seconds of the gradient of the first n points to `to`, with v as the cotangent. */
+static double differentiate(gram_context *g, const struct data *d, int64_t n, int64_t columns,
+                            float *to)
+{
+    const gram_kernel_options kernel =
+        d->problem->q == 2 ? gram_gaussian(1) : gram_lpq_laplace(2, 1, 1);
+    gram_tensor x = gram_matrix(d->x_there, n, d->problem->depth, GRAM_F32);
+    gram_tensor v = gram_matrix(columns == 1 ? d->v_one_there : d->v_there, n, columns, GRAM_F32);
+    gram_tensor to_x = gram_matrix(to, n, d->problem->depth, GRAM_F32);
+    gram_kernel_matmul_grads grads = GRAM_KERNEL_MATMUL_GRADS_INIT;
+    const double begin = seconds();
+
+    grads.x = &to_x;
+    x.device = v.device = to_x.device = (gram_device){GRAM_CUDA, 0};
+    if (gram_kernel_matmul_vjp(g, &x, NULL, &kernel, &v, &v, &grads) == GRAM_OK &&
+        gram_context_synchronize(g) == GRAM_OK)
+        return seconds() - begin;
+    printf("%s\n", gram_message(g));
+    return -1;
+}
+
+static bool run_slope(const struct slope *slope, double share)
+{
+    const gram_context_options options = {
+        .size = sizeof options, .device = {GRAM_CUDA, 0}
+    };
+    struct data d;
+    bool right = create(&d, &slope->problem, share);
+    const size_t bytes = (size_t)(d.n * slope->problem.depth) * sizeof(float);
+    float *got = malloc(bytes), *to = device_allocate(bytes);
+    double time = -1, error = (double)INFINITY;
+    gram_context *g = NULL;
+
+    right = right && got && to && setenv("GRAM_KERNEL_MATMUL", slope->way, 1) == 0 &&
+            gram_context_create(&options, &g) == GRAM_OK;
+    if (right && differentiate(g, &d, d.n < WARM ? d.n : WARM, slope->columns, to) >= 0)
+        time = differentiate(g, &d, d.n, slope->columns, to);
+    if (time >= 0 && time < repeated_seconds)
+        time = fmin(time, differentiate(g, &d, d.n, slope->columns, to));
+    gram_context_destroy(g);
+    if (time >= 0 && device_download(got, to, bytes))
+        error = slope_error(&d, slope->columns, got);
+    printf(
+        "gradient %-8s d=%-3lld n=%-7lld columns=%-2lld %-6s %9.4f s %8.3f ps a pair   error "
+        "%6.1f eps sum |terms|\n",
+        slope->problem.q == 2 ? "Gaussian" : "Laplace", (long long)slope->problem.depth,
+        (long long)d.n, (long long)slope->columns, slope->way, time,
+        time * 1e12 / ((double)d.n * (double)d.n), error);
+    (void)fflush(stdout);
+    free(got);
+    device_release(to);
+    destroy(&d);
+    /* Terms of either sign are added as those of gram.h's bound are, which is (r + 300) eps. */
+    return time >= 0 && error <= (double)(slope->columns + 300);
+}
+
 /* The ways of a problem: those with the same number of points share the rows in f64. */
 static bool run_problem(const struct problem *p, double share)
 {
@@ -273,7 +422,9 @@ int main(int argc, char **argv)
         printf("skipped: no CUDA device\n");
         return 77;
     }
-    for (int i = 0; i < (int)(sizeof problems / sizeof *problems); i++)
+    for (int i = 0; i < (int)(sizeof slopes / sizeof *slopes); i++)
+        right = run_slope(&slopes[i], share) && right;
+    for (int i = 0; argc <= 2 && i < (int)(sizeof problems / sizeof *problems); i++)
         right = run_problem(&problems[i], share) && right;
     return right ? EXIT_SUCCESS : EXIT_FAILURE;
 }

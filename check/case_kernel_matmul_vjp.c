@@ -3,7 +3,9 @@
  *
  * On a CPU a task has up to 512 points in panels of 4 to 32, and blocks of 192 centres in strips of
  * 48; below 1024 points the centres are shared out from 4096 on.  The cosine and p = infinity go by
- * blocks of 1024 by 1024, on CUDA all kernels by blocks of 4096 by 4096.
+ * blocks of 1024 by 1024.  On CUDA a block of threads has 128, 256 or 512 points, and a slice of
+ * the centres at most 2048; the weights stay in registers for up to 43 coordinates, and else go by
+ * blocks of 4096 by 4096.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -100,6 +102,10 @@ static const struct vjp_row rows[] = {
     {LAPLACE_L1, .m = 9, .n = 7, .k = 3, .r = 2, .dtype = GRAM_F64, .row_offset = 100,
      .why = "a tile off the diagonal"},
     COLUMNS(4, GRAM_F32), COLUMNS(17, GRAM_F64), COLUMNS(65, GRAM_F32),
+    {GAUSSIAN, .m = 129, .n = 65, .k = 43, .r = 1, .dtype = GRAM_F32,
+     .why = "as many coordinates as registers hold"},
+    {GAUSSIAN, .m = 33, .n = 65, .k = 44, .r = 1, .dtype = GRAM_F32, .why = "one more than that"},
+    {GAUSSIAN, .m = 5, .n = 2100, .k = 3, .r = 1, .dtype = GRAM_F32, .why = "two slices"},
 };
 /* clang-format on */
 
@@ -112,18 +118,19 @@ static const gram_function of_product[] = {GRAM_IDENTITY, GRAM_POLYNOMIAL, GRAM_
 
 enum {
     DIFFERENCES = 2 * LENGTH(powers) * LENGTH(of_difference),
-    GRID = DIFFERENCES + LENGTH(of_product)
+    GRID = DIFFERENCES + LENGTH(of_product) /* in f64, and once more in f32 */
 };
 
-static struct vjp_row grid_row(int i)
+static struct vjp_row grid_row(int at)
 {
+    const int i = at % GRID;
     struct vjp_row row = {.m = 4,
                           .n = 3,
                           .k = 2,
                           .r = 2,
-                          .dtype = GRAM_F64,
+                          .dtype = at < GRID ? GRAM_F64 : GRAM_F32,
                           .row_offset = 1,
-                          .why = "by differences"};
+                          .why = at < GRID ? "by differences" : "every function"};
 
     if (i >= DIFFERENCES) {
         row.inner = GRAM_DOT, row.p = 2, row.outer = 1;
@@ -148,7 +155,7 @@ static void check(struct harness *h, int row)
 {
     const struct vjp_row made = row < LENGTH(rows) ? rows[row] : grid_row(row - LENGTH(rows));
 
-    vjp_row_check(h, &made, row >= LENGTH(rows));
+    vjp_row_check(h, &made, row >= LENGTH(rows) && made.dtype == GRAM_F64);
 }
 
 /* ---- A problem of any size ------------------------------------------------------------------ */
@@ -258,7 +265,7 @@ const struct case_op case_kernel_matmul_vjp = {
     .name = "kernel_matmul_vjp",
     .sizes = "M N K R",
     .params = "p=1 q=p bandwidth=1 symmetric=0 dtype=f32",
-    .rows = LENGTH(rows) + GRID,
+    .rows = LENGTH(rows) + 2 * GRID,
     .label = label,
     .check = check,
     .prepare = prepare,

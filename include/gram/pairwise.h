@@ -493,16 +493,20 @@ typedef struct gram_kernel_matmul_grads {
  * of x, y, v, grad and the hyperparameters broadcast, and the gradients have the shape of the
  * batch.  Outputs must not overlap inputs or each other.  Ties, points that coincide, p = INFINITY
  * and refusals are as for gram_kernel_vjp: nothing is NaN there.  The result does not depend on the
- * number of threads.  Like gram_kernel_matmul the call can be cancelled on the CPU.
+ * number of threads, and every run gives the same bits.  Like gram_kernel_matmul the call can be
+ * cancelled on the CPU.
  *
  * Scratch never grows with m n.  On the CPU, for 0 < p < INFINITY as a number and for inner
  * products, tiles of weights stay in the first-level cache; each thread holds blocks of points of x
  * and of y and their rows of v and grad, and there are sums of the size of the largest of grads.x
  * and grads.y in double, eight times where that has few rows.  grads.bandwidth needs a product of
- * the size of grad.  The cosine, p = INFINITY, p as a tensor, and CUDA go by blocks of G and of the
- * weights: on the CPU 1024 by 1024, on CUDA at most 4096 by 4096.
+ * the size of grad.  On CUDA, weights of up to 43 coordinates (27 in f64 where p is not whole) stay
+ * in registers, if p is a number and the kernel has no |x|; scratch is then sums of slices of the
+ * centres, 256 MiB or those of one block of points, and grads.bandwidth needs a product too.  What
+ * is left goes by blocks of G and of the weights: on the CPU the cosine, p = INFINITY and p as a
+ * tensor, 1024 by 1024; on CUDA at most 4096 by 4096.
  *
- * Error, with the weights w of gram_kernel and tiles in the cache:
+ * Error, with the weights w of gram_kernel and tiles in the cache or in registers:
  *   (r + 300) eps sum_j |w[i, j]| sum_c |grad[i, c] v[j, c]| |x[i, k] - y[j, k]|^(p - 1),
  * or with |y[j, k]| in the place of the power for inner products, plus what the error of w adds.
  * Differences are taken as such, so points far from the origin keep their digits.  The weights of

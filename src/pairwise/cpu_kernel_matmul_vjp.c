@@ -50,13 +50,6 @@ struct vjp_sums {
 #define INTEGERS 0
 #include "cpu/each_dtype.h"
 
-/* The gradient of one side. */
-struct vjp_pass {
-    struct gram_view points, centres, to;
-    struct gram_view left[2], right[2]; /* the columns of the one lie beside those of the other */
-    int factors;
-};
-
 struct product_vjp_job {
     struct gram_power power; /* first, since it begins on a line of the cache */
     gram_context *g;
@@ -106,34 +99,6 @@ static bool fits(const struct gram_kernel_vjp_op *op)
     return k->inner == GRAM_DOT || (!k->p.tensor.data && k->p.value > 0 && !isinf(k->p.value));
 }
 
-static struct vjp_pass pass_of(const struct gram_kernel_vjp_op *op, bool of_y)
-{
-    const struct gram_cdist_op *k = &op->kernel;
-
-    if (op->whole)
-        return (struct vjp_pass){
-            .points = k->x,
-            .centres = k->x,
-            .to = op->x,
-            .left = {   op->v, op->grad},
-            .right = {op->grad,    op->v},
-            .factors = 2
-        };
-    if (of_y)
-        return (struct vjp_pass){.points = k->y,
-                                 .centres = k->x,
-                                 .to = op->y,
-                                 .left = {op->grad},
-                                 .right = {op->v},
-                                 .factors = 1};
-    return (struct vjp_pass){.points = k->x,
-                             .centres = k->y,
-                             .to = op->x,
-                             .left = {op->v},
-                             .right = {op->grad},
-                             .factors = 1};
-}
-
 /* How many rows of a side fill SIDE bytes: from least on, whole groups of step. */
 static int64_t rows_of_side(const struct product_vjp_job *job, int64_t most, int64_t step)
 {
@@ -170,7 +135,7 @@ static void describe(gram_context *g, const struct gram_kernel_vjp_op *op, bool 
 
     *job = (struct product_vjp_job){.g = g,
                                     .op = op,
-                                    .pass = pass_of(op, of_y),
+                                    .pass = gram_vjp_pass(op, of_y),
                                     .dtype = op->kernel.x.dtype,
                                     .depth = op->kernel.x.cols};
     kernel.symmetric = false;

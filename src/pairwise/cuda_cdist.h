@@ -152,6 +152,18 @@ gram_status cuda_cdist_grad_in(gram_context *g, const struct gram_cdist_grad_op 
 /* Fills in the numbers with which pair_terms.cuh and grad_terms.cuh make |d|^g, 0 < g < 2. */
 void cuda_cdist_power(double g, struct pair_power *power);
 
+/* ---- cuda_kernel_vjp.c ----------------------------------------------------------------------- */
+
+/* Refuses what is not memory of the device. */
+gram_status cuda_kernel_vjp_check(gram_context *g, const struct gram_kernel_vjp_op *op);
+/* to = the sum of all products of elements of a and b; sums: scratch, a number for each row of each
+ * item. */
+gram_status cuda_vjp_dot(gram_context *g, const struct gram_batch *batch, const struct gram_view *a,
+                         const struct gram_view *b, double *sums, const struct gram_view *to);
+/* From gradients to x / |x| to those to x, in place; they are 0 where x is. */
+gram_status cuda_vjp_project(gram_context *g, const struct gram_batch *batch,
+                             const struct gram_view *x, const struct gram_view *to);
+
 /* ---- cuda_kernel_matmul_fused.c -------------------------------------------------------------- */
 
 /* True if the product fits the registers and costs less so than by panels. */

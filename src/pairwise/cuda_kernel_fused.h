@@ -1,8 +1,9 @@
 /*
  * cuda_kernel_fused.h - products with kernel matrices whose elements stay in registers: what the
- * ways of cuda_kernel_matmul_fused.c and cuda_kernel_matmul_tensor.c share
+ * ways of cuda_kernel_matmul_fused.c and cuda_kernel_matmul_tensor.c share, and the gradients of
+ * cuda_kernel_matmul_vjp.c
  *
- * Both compute sums over slices of y, and over the mirror images of blocks of rows, which
+ * All compute sums over slices of y, and over the mirror images of blocks of rows, which
  * kernel_matmul_sum.cu adds.
  *
  * SPDX-License-Identifier: MIT
@@ -39,8 +40,17 @@ struct fused {
 void cuda_fused_plan_matrix(const gram_context *g, struct fused *f);
 /* True for a function of a few instructions. */
 bool cuda_fused_is_quick(const struct gram_cdist_op *op);
+/* Instructions of the term of a coordinate; 0: it is not unrolled. */
+int64_t cuda_fused_step_slots(const struct cuda_cdist_options *o);
+/* True if there is room for points of so many coordinates, with one column at least. */
+bool cuda_fused_holds(const struct cuda_cdist_options *o, int64_t depth);
+/* COLUMNS for so many columns of v. */
+int cuda_fused_columns(const struct cuda_cdist_options *o, int64_t depth, int64_t columns);
 /* Cuts y for blocks of so many rows of x; f->groups is set. */
 void cuda_fused_cut(struct fused *f, int64_t block);
+/* Adds what a round's kernel has left in f->sums and f->images to f->op->out. */
+gram_status cuda_fused_sum(gram_context *g, const struct fused *f,
+                           const struct matmul_round *round);
 /* Issue slots of a pair by panels, of whose elements one takes so many. */
 int64_t cuda_fused_panel_slots(const struct fused *f, int64_t element);
 

@@ -54,8 +54,8 @@ enum {
     MOST_CODE = 4096         /* instructions of the steps of one point */
 };
 
-/* Instructions of the term of a coordinate; 0: it is not unrolled.  f64 has half the rate. */
-static int64_t slots_of_step(const struct cuda_cdist_options *o)
+/* f64 has half the rate. */
+int64_t cuda_fused_step_slots(const struct cuda_cdist_options *o)
 {
     const int scale = o->is_double ? 2 : 1;
 
@@ -91,8 +91,13 @@ static int64_t most_numbers(const struct cuda_cdist_options *o)
     return o->is_double && o->fraction ? TABLED_NUMBERS : MOST_NUMBERS;
 }
 
-/* COLUMNS for so many columns of v: powers of two, so that there are few kernels. */
-static int columns_of(const struct cuda_cdist_options *o, int64_t depth, int64_t columns)
+bool cuda_fused_holds(const struct cuda_cdist_options *o, int64_t depth)
+{
+    return depth < most_numbers(o);
+}
+
+/* Powers of two, so that there are few kernels. */
+int cuda_fused_columns(const struct cuda_cdist_options *o, int64_t depth, int64_t columns)
 {
     const int64_t room = most_numbers(o) - depth;
     int64_t most = MOST_COLUMNS, share;
@@ -111,7 +116,7 @@ static int64_t slots_of_element(const struct fused *f)
 {
     const struct gram_cdist_op *op = &f->op->kernel;
 
-    return op->x.cols * slots_of_step(&f->plan.options) +
+    return op->x.cols * cuda_fused_step_slots(&f->plan.options) +
            (cuda_fused_is_quick(op) ? FUSED_QUICK_SLOTS : FUSED_SLOW_SLOTS);
 }
 
@@ -186,7 +191,7 @@ static void plan_shares(struct fused *f)
     f->rows = cuda_fused_is_quick(&f->op->kernel) ? MOST_ROWS : MOST_ROWS / 2;
     while (f->rows > 1 && m <= (int64_t)MATMUL_THREADS * (f->rows / 2))
         f->rows /= 2;
-    f->columns = columns_of(&f->plan.options, f->op->kernel.x.cols, f->op->out.cols);
+    f->columns = cuda_fused_columns(&f->plan.options, f->op->kernel.x.cols, f->op->out.cols);
     f->groups = gram_ceil_div(f->op->out.cols, f->columns);
     f->mirrors = mirrors_pay(f);
     cuda_fused_cut(f, (int64_t)MATMUL_THREADS * f->rows);
@@ -203,8 +208,8 @@ static bool plan_fused(const gram_context *g, const struct gram_kernel_matmul_op
     if (op->v.rows == 0 || depth == 0 || (op->kernel.expression && op->kernel.expression->norms))
         return false;
     cuda_fused_plan_matrix(g, f);
-    slots = slots_of_step(&f->plan.options);
-    if (slots == 0 || depth >= most_numbers(&f->plan.options) ||
+    slots = cuda_fused_step_slots(&f->plan.options);
+    if (slots == 0 || !cuda_fused_holds(&f->plan.options, depth) ||
         depth * slots * MOST_ROWS > MOST_CODE)
         return false;
     f->plan.options.mix = 0;
@@ -316,8 +321,7 @@ static gram_status launch(gram_context *g, const struct fused *f, const struct m
 }
 
 /* A number that is 0 stands for no regularization; other outputs than values have none. */
-static gram_status launch_sum(gram_context *g, const struct fused *f,
-                              const struct matmul_round *round)
+gram_status cuda_fused_sum(gram_context *g, const struct fused *f, const struct matmul_round *round)
 {
     const struct gram_cdist_op *kernel = &f->op->kernel;
     struct kernel_sum_params params = {
@@ -360,7 +364,7 @@ static gram_status run(gram_context *g, struct fused *f)
             if (gram_cancelled(g))
                 return gram_fail(g, GRAM_CANCELLED, "cancelled");
             TRY(f->tensor ? cuda_tensor_launch(g, f, &round) : launch(g, f, &round));
-            TRY(launch_sum(g, f, &round));
+            TRY(cuda_fused_sum(g, f, &round));
         }
     }
     return GRAM_OK;

@@ -19,7 +19,7 @@
  * each row x its sum of grad k over the other side, divided by |x|^2.
  *
  * Of a product with the kernel (gram_kernel_matmul_vjp) a block of grad v^T takes the place of
- * grad.
+ * grad, where cuda_kernel_matmul_vjp.c does not do without blocks.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -42,7 +42,8 @@ static const int64_t elements_of_a_lane = 16;
 static const struct cuda_kernel kernel_vjp_sums = {"kernel_vjp.cu", "kernel_vjp_sums"},
                                 kernel_vjp_number = {"kernel_vjp.cu", "kernel_vjp_number"},
                                 kernel_vjp_weigh = {"kernel_vjp.cu", "kernel_vjp_weigh"},
-                                kernel_vjp_correct = {"kernel_vjp.cu", "kernel_vjp_correct"};
+                                kernel_vjp_correct = {"kernel_vjp.cu", "kernel_vjp_correct"},
+                                kernel_vjp_project = {"kernel_vjp.cu", "kernel_vjp_project"};
 
 /* The work of a round of items (gram_round_at): kernel.batch.  Views are of its first item; data
  * NULL: not wanted. */
@@ -138,6 +139,12 @@ static int64_t doubles_of(const struct gram_cdist_op *kernel)
     return kernel->x.rows + cosine;
 }
 
+/* The regularization needs no elements. */
+static bool has_blocks(const struct gram_kernel_vjp_op *op)
+{
+    return op->want_x || op->want_y || op->want_bandwidth;
+}
+
 /* So many items at a time that their blocks and sums fill about ROUND_BYTES. */
 static struct gram_rounds rounds_of(const struct gram_kernel_vjp_op *op)
 {
@@ -165,9 +172,10 @@ static gram_status lay_out(struct vjp_job *job)
         TRY(measure_gradients(job));
     }
     job->block = (struct vjp_block){0};
-    gram_take(&layout, &job->elements,
-              items * (size_t)(job->block_rows * job->block_cols) * job->element);
-    if (job->op->of_product)
+    if (has_blocks(job->op))
+        gram_take(&layout, &job->elements,
+                  items * (size_t)(job->block_rows * job->block_cols) * job->element);
+    if (has_blocks(job->op) && job->op->of_product)
         gram_take(&layout, &job->cotangent,
                   items * (size_t)(job->block_rows * job->block_cols) * job->element);
     gram_take(&layout, &job->constants, VJP_NUMBERS * job->element);
@@ -231,10 +239,10 @@ static gram_status queue_gradients(const struct vjp_job *job)
     return GRAM_OK;
 }
 
-/* Rows of the round's items; a long one takes a whole block. */
-static struct vjp_rows rows_of(const struct vjp_job *job, int64_t rows, int64_t cols, int64_t lanes)
+/* Rows of a batch's items; a long one takes a whole block. */
+static struct vjp_rows rows_of(const struct gram_batch *batch, int64_t rows, int64_t cols,
+                               int64_t lanes)
 {
-    const struct gram_batch *batch = &job->kernel.batch;
     struct vjp_rows of = {
         .items = batch->count, .ndim = batch->ndim, .rows = rows, .cols = cols, .lanes = lanes};
 
@@ -246,14 +254,14 @@ static struct vjp_rows rows_of(const struct vjp_job *job, int64_t rows, int64_t 
 }
 
 /* Nothing is queued where there are no rows. */
-static gram_status launch(const struct vjp_job *job, const struct cuda_kernel *kernel,
+static gram_status launch(gram_context *g, const struct cuda_kernel *kernel, gram_dtype dtype,
                           const struct vjp_rows *of, void *params)
 {
     const int64_t blocks = gram_ceil_div(of->items * of->rows, VJP_THREADS / of->lanes);
 
     return blocks == 0 ? GRAM_OK
-                       : cuda_launch_plain(job->g, kernel, job->kernel.x.dtype,
-                                           gram_least(blocks, MOST_BLOCKS), VJP_THREADS, params);
+                       : cuda_launch_plain(g, kernel, dtype, gram_least(blocks, MOST_BLOCKS),
+                                           VJP_THREADS, params);
 }
 
 /* A matrix of a batch from an element on, as kernels see it; a view without data stays one. */
@@ -297,21 +305,21 @@ static struct device_view elements_of(const struct vjp_job *job)
 static gram_status queue_sums(const struct vjp_job *job, struct vjp_sums_params params,
                               int64_t rows, int64_t cols)
 {
-    params.of = rows_of(job, rows, cols, WARP);
+    params.of = rows_of(&job->kernel.batch, rows, cols, WARP);
     params.step = job->doubles;
-    return launch(job, &kernel_vjp_sums, &params.of, &params);
+    return launch(job->g, &kernel_vjp_sums, job->kernel.x.dtype, &params.of, &params);
 }
 
 /* The sum of an item's count sums to the number that v is. */
 static gram_status queue_number(const struct vjp_job *job, const struct gram_view *v,
                                 const double *sums, int64_t count)
 {
-    struct vjp_number_params params = {.of = rows_of(job, 1, count, WARP),
+    struct vjp_number_params params = {.of = rows_of(&job->kernel.batch, 1, count, WARP),
                                        .sums = sums,
                                        .out = matrix_at(v, 0, 0),
                                        .step = job->doubles};
 
-    return launch(job, &kernel_vjp_number, &params.of, &params);
+    return launch(job->g, &kernel_vjp_number, job->kernel.x.dtype, &params.of, &params);
 }
 
 /* The blocks' elements times grad, or the cosine's share; the squares are of the first row of x and
@@ -321,7 +329,7 @@ static gram_status queue_weights(const struct vjp_job *job, const double *x_squa
 {
     const struct vjp_block *b = &job->block;
     struct vjp_weigh_params params = {
-        .of = rows_of(job, b->cols > 0 ? b->rows : 0, b->cols, FEW),
+        .of = rows_of(&job->kernel.batch, b->cols > 0 ? b->rows : 0, b->cols, FEW),
         .w = elements_of(job),
         .grad = grad_of(job),
         .x_squares = x_squares ? x_squares + b->i : NULL,
@@ -330,7 +338,7 @@ static gram_status queue_weights(const struct vjp_job *job, const double *x_squa
         .constants = job->constants,
     };
 
-    return launch(job, &kernel_vjp_weigh, &params.of, &params);
+    return launch(job->g, &kernel_vjp_weigh, job->kernel.x.dtype, &params.of, &params);
 }
 
 /* Takes from the gradient of a side what the norms of its rows take away. */
@@ -339,7 +347,7 @@ static gram_status queue_correction(const struct vjp_job *job, const struct gram
                                     const double *squares)
 {
     struct vjp_correct_params params = {
-        .of = rows_of(job, x->cols > 0 ? x->rows : 0, x->cols, FEW),
+        .of = rows_of(&job->kernel.batch, x->cols > 0 ? x->rows : 0, x->cols, FEW),
         .to = matrix_at(to, 0, 0),
         .x = matrix_at(x, 0, 0),
         .sums = sums,
@@ -347,7 +355,8 @@ static gram_status queue_correction(const struct vjp_job *job, const struct gram
         .step = job->doubles,
     };
 
-    return to->data ? launch(job, &kernel_vjp_correct, &params.of, &params) : GRAM_OK;
+    return to->data ? launch(job->g, &kernel_vjp_correct, job->kernel.x.dtype, &params.of, &params)
+                    : GRAM_OK;
 }
 
 /* ---- The cosine ----------------------------------------------------------------------------- */
@@ -501,7 +510,7 @@ static gram_status run_round(gram_context *g, void *of, const struct gram_batch 
     return op->want_regularization ? regularization_gradient(&job, &out) : GRAM_OK;
 }
 
-static gram_status check_pointers(gram_context *g, const struct gram_kernel_vjp_op *op)
+gram_status cuda_kernel_vjp_check(gram_context *g, const struct gram_kernel_vjp_op *op)
 {
     struct gram_cdist_op kernel = op->kernel;
 
@@ -525,7 +534,7 @@ gram_status cuda_kernel_vjp(gram_context *g, const struct gram_kernel_vjp_op *op
     gram_status status;
     bool entered;
 
-    TRY(check_pointers(g, op));
+    TRY(cuda_kernel_vjp_check(g, op));
     if (batch->count == 0)
         return GRAM_OK;
     entered = gram_cuda_enter(g->device);
@@ -534,7 +543,32 @@ gram_status cuda_kernel_vjp(gram_context *g, const struct gram_kernel_vjp_op *op
     return status;
 }
 
-gram_status cuda_kernel_matmul_vjp(gram_context *g, const struct gram_kernel_vjp_op *op)
+/* ---- For products ---------------------------------------------------------------------------- */
+
+gram_status cuda_vjp_dot(gram_context *g, const struct gram_batch *batch, const struct gram_view *a,
+                         const struct gram_view *b, double *sums, const struct gram_view *to)
 {
-    return cuda_kernel_vjp(g, op);
+    struct vjp_sums_params dots = {.of = rows_of(batch, a->rows, a->cols, WARP),
+                                   .u = cuda_device_view(a),
+                                   .v = cuda_device_view(b),
+                                   .sums = sums,
+                                   .step = a->rows};
+    struct vjp_number_params number = {.of = rows_of(batch, 1, a->rows, WARP),
+                                       .sums = sums,
+                                       .out = cuda_device_view(to),
+                                       .step = a->rows};
+
+    TRY(launch(g, &kernel_vjp_sums, a->dtype, &dots.of, &dots));
+    return launch(g, &kernel_vjp_number, a->dtype, &number.of, &number);
+}
+
+gram_status cuda_vjp_project(gram_context *g, const struct gram_batch *batch,
+                             const struct gram_view *x, const struct gram_view *to)
+{
+    struct vjp_project_params params = {.of = rows_of(batch, x->rows, 1, 1),
+                                        .to = cuda_device_view(to),
+                                        .x = cuda_device_view(x),
+                                        .depth = x->cols};
+
+    return launch(g, &kernel_vjp_project, x->dtype, &params.of, &params);
 }

@@ -134,4 +134,12 @@ struct vjp_correct_params {
     const double *sums, *squares;
     long long step;
 };
+
+/* kernel_vjp_project: to[i] = (to[i] - u u.to[i]) / |x[i]|, u = x[i] / |x[i]|, or 0 where x[i] is;
+ * a lane has a row of depth numbers */
+struct vjp_project_params {
+    struct vjp_rows of;
+    struct device_view to, x;
+    long long depth;
+};
 #endif

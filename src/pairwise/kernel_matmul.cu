@@ -33,38 +33,17 @@
 #include "pair_map_params.h"
 #include "ptx.cuh"
 
-#if STEP == PAIR_ANY
-#  error "kernel_matmul.cu: a term whose p only the device knows is not unrolled"
-#endif
-
 #define THREADS MATMUL_THREADS
 #define POINTS  MATMUL_POINTS
-#define LANES   ((int)(16 / sizeof(REAL))) /* of a 16-byte read */
-#define GROUPS  ((DEPTH + COLUMNS + LANES - 1) / LANES)
-#define LD      (GROUPS * LANES) /* of a point in shared memory */
-#define LARGEST (IS_DOUBLE ? (REAL)0x1.fffffffffffffp1023 : (REAL)0x1.fffffep127f)
-#define TABLED  (STEP == PAIR_POWER && FRACTION && WHOLE > 0)
-#define QUICK   !IS_DOUBLE /* pair_terms.cuh: e^-t by the special function */
+
+#include "kernel_elements.cuh"
+
 /* e^-t alone, t a positive multiple of a power of the sum */
 #define PLAIN                                                                        \
   (QUICK && OUTPUT == PAIR_VALUE && FUNCTION >= PAIR_LAPLACE &&                      \
    FUNCTION <= PAIR_EXPONENTIAL_POWER)
 /* Points whose arithmetic is mixed: what is long needs no more of it. */
 #define MIXED_POINTS (ROWS * (DEPTH + COLUMNS) <= 64 && !TABLED ? 2 : 1)
-
-#include "device_view.cuh"
-#include "stored.cuh"
-
-typedef stored_as<STORED>::type element;
-
-struct __align__(16) group {
-    REAL at[LANES];
-};
-
-#include "pair_terms.cuh"
-#if HYPERS
-#  include "pair_hypers.cuh"
-#endif
 
 /* What a block computes: the same for all of its threads. */
 struct share {
@@ -129,32 +108,14 @@ static __device__ void find_share(const struct kernel_matmul_params *a, long lon
 
 /* ---- Points in shared memory ----------------------------------------------------------------- */
 
-/* A row of length 1, a row of zeros stays one: for GRAM_COSINE, whose norms are taken in f64. */
-template <int COUNT> static __device__ void normalise(REAL *row)
-{
-    double squares = 0, scale;
-
-#pragma unroll
-    for (int k = 0; k < COUNT; k++)
-        squares += (double)row[k] * (double)row[k];
-    scale = squares == 0 ? 0 : 1 / sqrt(squares);
-#pragma unroll
-    for (int k = 0; k < COUNT; k++)
-        row[k] = (REAL)((double)row[k] * scale);
-}
-
 /* Points [first, first + points) of y, each with its columns of v. */
 static __device__ void load_points(const struct kernel_matmul_params *a,
                                    const struct share *share, long long first, int points,
                                    REAL *to)
 {
-    const struct device_view *y = &a->pair.y, *v = &a->v;
+    const struct device_view *v = &a->v;
 
-    for (int e = (int)threadIdx.x; e < points * DEPTH; e += THREADS) {
-        const int j = e / DEPTH, k = e % DEPTH;
-        to[j * LD + k] =
-            real_of<STORED>(share->y[(first + j) * y->row_stride + k * y->col_stride]);
-    }
+    load_coordinates(a, share, first, points, to);
     for (int e = (int)threadIdx.x; e < points * COLUMNS; e += THREADS) {
         const int j = e / COLUMNS, c = e % COLUMNS;
         to[j * LD + DEPTH + c] =
@@ -163,37 +124,6 @@ static __device__ void load_points(const struct kernel_matmul_params *a,
 }
 
 /* ---- Elements of the kernel matrix ----------------------------------------------------------- */
-
-#if TABLED
-/* The sums where the fast ones are not to be trusted: few, and so one after the other. */
-static __device__ void correct_sums(const struct kernel_matmul_params *a,
-                                    const struct share *share, double p, long long point,
-                                    REAL s[ROWS])
-{
-    const struct device_view *x = &a->pair.x, *y = &a->pair.y;
-
-#pragma unroll 1
-    for (int r = 0; r < ROWS; r++) {
-        const long long row = share->row + r * THREADS + threadIdx.x;
-        REAL sum = 0, old = 0;
-#pragma unroll
-        for (int q = 0; q < ROWS; q++)
-            old = q == r ? s[q] : old;
-        if (row >= a->round.rows || !is_doubtful(old, DEPTH, p))
-            continue;
-#pragma unroll 1
-        for (int k = 0; k < DEPTH; k++) {
-            const REAL d =
-                magnitude(real_of<STORED>(share->x[row * x->row_stride + k * x->col_stride]) -
-                          real_of<STORED>(share->y[point * y->row_stride + k * y->col_stride]));
-            sum = d != d || sum != sum ? d + sum : sum + power(d, p);
-        }
-#pragma unroll
-        for (int q = 0; q < ROWS; q++)
-            s[q] = q == r ? sum : s[q];
-    }
-}
-#endif
 
 /* f of a finished sum. */
 static __device__ REAL value_of(const struct pair_map *map, REAL rate, REAL s)
@@ -214,31 +144,8 @@ static __device__ void find_elements(const struct kernel_matmul_params *a,
                                      const struct group *at, long long point_number,
                                      REAL (&point)[LD], REAL (&k)[ROWS])
 {
-    const REAL fraction = (REAL)map->fraction;
-
-#pragma unroll
-    for (int g = 0; g < GROUPS; g++) {
-        const struct group part = at[g];
-#pragma unroll
-        for (int l = 0; l < LANES; l++)
-            point[g * LANES + l] = part.at[l];
-    }
-#pragma unroll
-    for (int r = 0; r < ROWS; r++)
-        k[r] = 0;
-#pragma unroll
-    for (int d = 0; d < DEPTH; d++)
-#pragma unroll
-        for (int r = 0; r < ROWS; r++)
-            k[r] = step(k[r], x[r][d], point[d], map, fraction, &a->pair.power);
-#if TABLED
-    bool doubtful = false;
-#pragma unroll
-    for (int r = 0; r < ROWS; r++)
-        doubtful |= is_doubtful(k[r], DEPTH, map->p);
-    if (doubtful)
-        correct_sums(a, share, map->p, point_number, k);
-#endif
+    read_point(at, point);
+    find_sums(a, share, map, x, point, point_number, k);
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
         k[r] = value_of(map, rate, k[r]);
@@ -353,9 +260,7 @@ static __device__ void load_weights(const struct kernel_matmul_params *a,
 static __device__ void compute(const struct kernel_matmul_params *a, const struct share *share,
                                const struct pair_map *map, struct group *points)
 {
-    const struct device_view *v = &a->pair.x;
-    const double steep = map->scale * 1.4426950408889634; /* log2 e */
-    const REAL rate = PLAIN ? -(REAL)(steep < (double)LARGEST ? steep : (double)LARGEST) : 0;
+    const REAL rate = PLAIN ? -binary_rate(map) : 0;
     const bool valid = !HYPERS || map->valid;
     REAL x[ROWS][DEPTH], acc[ROWS][COLUMNS] = {};
 #if MIRROR
@@ -364,17 +269,7 @@ static __device__ void compute(const struct kernel_matmul_params *a, const struc
     load_weights(a, share, w);
 #endif
 
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-        const long long row = share->row + r * THREADS + threadIdx.x;
-#pragma unroll
-        for (int k = 0; k < DEPTH; k++)
-            x[r][k] = row < a->round.rows
-                          ? real_of<STORED>(share->x[row * v->row_stride + k * v->col_stride])
-                          : (REAL)0;
-        if (FUNCTION == PAIR_COSINE)
-            normalise<DEPTH>(x[r]);
-    }
+    load_rows(a, share, x);
 #pragma unroll 1
     for (long long first = share->begin; first < share->end; first += POINTS) {
         const long long left = share->end - first;

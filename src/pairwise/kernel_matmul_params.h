@@ -29,6 +29,20 @@ struct kernel_matmul_params {
     struct pair_params pair;        /* out is not set */
 };
 
+/* ---- kernel_matmul_vjp.cu ------------------------------------------------------------------- */
+
+/* Sums of a slice of the centres y and a group of columns, which are those of left[0] and then of
+ * left[1], likewise of right: [item of the round][group][slice][coordinate][row of the round]. */
+struct kernel_vjp_params {
+    struct matmul_round round;
+    struct device_view left[2], right[2]; /* rows of the centres, and of the points x */
+    char *sums;
+    long long columns, factor_columns; /* of all factors, of the first one */
+    long long groups;                  /* passes of COLUMNS of them */
+    long long slices, slice_points;    /* of y */
+    struct pair_params pair;           /* out is not set */
+};
+
 /* ---- kernel_matmul_tensor.cu ---------------------------------------------------------------- */
 
 /* Bytes of dynamic shared memory of a block: chunks of x and y; ends of rows of x, and rows of v

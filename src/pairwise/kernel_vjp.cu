@@ -5,6 +5,7 @@
  *   kernel_vjp_number     out     = sum over i of sums[i]
  *   kernel_vjp_weigh      w[i][j] = w[i][j] grad[i][j], or grad[i][j] / (|x[i]| |y[j]|)
  *   kernel_vjp_correct    to[i]  -= sums[i] / |x[i]|^2 x[i]
+ *   kernel_vjp_project    to[i]   = (to[i] - (x[i] . to[i]) x[i] / |x[i]|^2) / |x[i]|
  *
  * Each row of a batch of matrices belongs to some neighbouring threads.
  *
@@ -144,5 +145,33 @@ extern "C" __global__ void __launch_bounds__(VJP_THREADS)
 
         for (long long k = vjp_lane(a.of); square != 0 && k < a.of.cols; k += a.of.lanes)
             to[k * a.to.col_stride] -= (REAL)(sum / square * (double)x[k * a.x.col_stride]);
+    }
+}
+
+/* Gradients to unit vectors become those to the vectors themselves. */
+extern "C" __global__ void __launch_bounds__(VJP_THREADS)
+    kernel_vjp_project(const __grid_constant__ struct vjp_project_params a)
+{
+    const long long all = vjp_all(a.of), step = vjp_step(a.of);
+
+    for (long long at = vjp_first(a.of); at < all; at += step) {
+        const long long item = at / a.of.rows, i = at - item * a.of.rows;
+        const REAL *x = vjp_row(a.of, a.x, item, i);
+        REAL *to = vjp_row(a.of, a.to, item, i);
+        double square = 0, along = 0;
+
+#pragma unroll 1
+        for (long long k = 0; k < a.depth; k++) {
+            const double e = (double)x[k * a.x.col_stride];
+            square += e * e;
+            along += e * (double)to[k * a.to.col_stride];
+        }
+#pragma unroll 1
+        for (long long k = 0; k < a.depth; k++) {
+            REAL *one = to + k * a.to.col_stride;
+            const double across =
+                (double)*one - along / square * (double)x[k * a.x.col_stride];
+            *one = square == 0 ? (REAL)0 : (REAL)(across / sqrt(square));
+        }
     }
 }

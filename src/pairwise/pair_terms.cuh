@@ -5,6 +5,7 @@
  * Part of cdist.cu, cdist_mma.cu, cdist_reduce.cu, kernel_matmul.cu and kernel_matmul_tensor.cu,
  * whose parameters it uses.
  * NORMS: 1 where an expression has |x| or |y|, which mapped() then gets.
+ * INVERSE_ROOT: 1 where the slope of a power is that of a square root, s^(-1/2).
  * QUICK: 1 where e^-t of f32 is left to the special-function unit; its error is then (t + 3) eps.
  *
  * SPDX-License-Identifier: MIT
@@ -13,6 +14,9 @@
 
 #ifndef NORMS
 #  define NORMS 0
+#endif
+#ifndef INVERSE_ROOT
+#  define INVERSE_ROOT 0
 #endif
 
 /* ---- Arithmetic ----------------------------------------------------------------------------- */
@@ -24,6 +28,9 @@ static __device__ float root(float x) { return ptx_sqrt(x); }
 
 static __device__ double root_of_normal(double x) { return sqrt(x); }
 static __device__ float root_of_normal(float x) { return ptx_sqrt_of_normal(x); }
+
+static __device__ double reciprocal(double x) { return 1 / x; }
+static __device__ float reciprocal(float x) { return ptx_reciprocal(x); }
 
 static __device__ double largest(double a, double b) { return b > a || b != b ? b : a; }
 
@@ -330,6 +337,14 @@ static __device__ REAL form(const struct pair_map *map, REAL t, REAL x, REAL y)
     return factor / c / c;
 }
 
+/* The factor s^(o-1) of a weight: 0 where points coincide. */
+static __device__ REAL slope_of(const struct pair_map *map, REAL s)
+{
+    const REAL slope = INVERSE_ROOT ? reciprocal(root(s)) : raised(&map->slope, SLOPE, s);
+
+    return s > 0 ? (slope > LARGEST ? LARGEST : slope) : 0 * s;
+}
+
 static __device__ REAL mapped(const struct pair_map *map, REAL s, REAL x = 0, REAL y = 0)
 {
     REAL slope = 1, t;
@@ -337,8 +352,7 @@ static __device__ REAL mapped(const struct pair_map *map, REAL s, REAL x = 0, RE
     if (FUNCTION == PAIR_IDENTITY && OUTPUT == PAIR_VALUE)
         return raised(&map->base, BASE, s);
     if (OUTPUT == PAIR_WEIGHT && map->sloped) {
-        slope = raised(&map->slope, SLOPE, s);
-        slope = s > 0 ? (slope > LARGEST ? LARGEST : slope) : 0 * s;
+        slope = slope_of(map, s);
         if (FUNCTION == PAIR_EXPRESSION && slope == 0)
             return 0; /* whose own slope need not be finite */
     }

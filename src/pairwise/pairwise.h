@@ -263,6 +263,42 @@ static inline struct gram_view gram_vjp_transposed(const struct gram_view *v, in
     return part;
 }
 
+/* The gradient of one side of a product: for each point a sum over the centres. */
+struct vjp_pass {
+    struct gram_view points, centres, to;
+    struct gram_view left[2], right[2]; /* the columns of the one lie beside those of the other */
+    int factors;
+};
+
+/* op->whole: that of the set which is both. */
+static inline struct vjp_pass gram_vjp_pass(const struct gram_kernel_vjp_op *op, bool of_y)
+{
+    const struct gram_cdist_op *k = &op->kernel;
+
+    if (op->whole)
+        return (struct vjp_pass){
+            .points = k->x,
+            .centres = k->x,
+            .to = op->x,
+            .left = {   op->v, op->grad},
+            .right = {op->grad,    op->v},
+            .factors = 2
+        };
+    if (of_y)
+        return (struct vjp_pass){.points = k->y,
+                                 .centres = k->x,
+                                 .to = op->y,
+                                 .left = {op->grad},
+                                 .right = {op->v},
+                                 .factors = 1};
+    return (struct vjp_pass){.points = k->x,
+                             .centres = k->y,
+                             .to = op->x,
+                             .left = {op->v},
+                             .right = {op->grad},
+                             .factors = 1};
+}
+
 /* The kernel (of the given output) of a block, to elements without gaps, item after item. */
 static inline struct gram_cdist_op gram_vjp_kernel(const struct gram_cdist_op *kernel,
                                                    const struct vjp_block *b,

@@ -237,6 +237,22 @@ static const struct variant_kernel {
     {SOME, "kernel_matmul_tensor.cu", "kernel_matmul_tensor", "-DSTORED=0 -DFUNCTION=6 -DOUTPUT=0 -DBASE=0 -DSLOPE=0 -DHYPERS=0 -DCOLUMNS=8 -DMIRROR=1 -DRELAXED=0", NULL},
     {SOME, "kernel_matmul_tensor.cu", "kernel_matmul_tensor", "-DSTORED=0 -DFUNCTION=3 -DOUTPUT=1 -DBASE=3 -DSLOPE=3 -DHYPERS=0 -DCOLUMNS=8 -DMIRROR=1 -DRELAXED=0", NULL},
     {SOME, "kernel_matmul_tensor.cu", "kernel_matmul_tensor", "-DSTORED=0 -DFUNCTION=0 -DOUTPUT=0 -DBASE=2 -DSLOPE=0 -DHYPERS=0 -DCOLUMNS=1 -DMIRROR=0 -DRELAXED=0", NULL},
+    {CLASS, "kernel_matmul_vjp.cu", "kernel_matmul_vjp", "-DREAL=float -DIS_DOUBLE=0 -DSTEP=4 -DWHOLE=0 -DFRACTION=0 -DFUNCTION=2 -DBASE=0 -DSLOPE=1 -DHYPERS=0 -DDEPTH=10 -DROWS=4 -DCOLUMNS=1", NULL},
+    {SOME, "kernel_matmul_vjp.cu", "kernel_matmul_vjp", "-DREAL=float -DIS_DOUBLE=0 -DSTEP=4 -DWHOLE=0 -DFRACTION=0 -DFUNCTION=2 -DBASE=0 -DSLOPE=1 -DHYPERS=0 -DDEPTH=3 -DROWS=4 -DCOLUMNS=2", NULL},
+    {SOME, "kernel_matmul_vjp.cu", "kernel_matmul_vjp", "-DREAL=float -DIS_DOUBLE=0 -DSTEP=4 -DWHOLE=0 -DFRACTION=0 -DFUNCTION=2 -DBASE=0 -DSLOPE=1 -DHYPERS=0 -DDEPTH=26 -DROWS=2 -DCOLUMNS=2", NULL},
+    {SOME, "kernel_matmul_vjp.cu", "kernel_matmul_vjp", "-DREAL=float -DIS_DOUBLE=0 -DSTEP=4 -DWHOLE=0 -DFRACTION=0 -DFUNCTION=2 -DBASE=0 -DSLOPE=1 -DHYPERS=0 -DDEPTH=10 -DROWS=2 -DCOLUMNS=32", NULL},
+    {SOME, "kernel_matmul_vjp.cu", "kernel_matmul_vjp", "-DREAL=float -DIS_DOUBLE=0 -DSTEP=4 -DWHOLE=0 -DFRACTION=0 -DFUNCTION=1 -DBASE=2 -DSLOPE=3 -DHYPERS=0 -DDEPTH=19 -DROWS=4 -DCOLUMNS=2", NULL},
+    {SOME, "kernel_matmul_vjp.cu", "kernel_matmul_vjp", "-DREAL=float -DIS_DOUBLE=0 -DSTEP=2 -DWHOLE=0 -DFRACTION=0 -DFUNCTION=1 -DBASE=0 -DSLOPE=1 -DHYPERS=0 -DDEPTH=28 -DROWS=2 -DCOLUMNS=1", NULL},
+    {SOME, "kernel_matmul_vjp.cu", "kernel_matmul_vjp", "-DREAL=float -DIS_DOUBLE=0 -DSTEP=5 -DWHOLE=1 -DFRACTION=1 -DFUNCTION=3 -DBASE=3 -DSLOPE=3 -DHYPERS=0 -DDEPTH=43 -DROWS=1 -DCOLUMNS=1", NULL},
+    {SOME, "kernel_matmul_vjp.cu", "kernel_matmul_vjp", "-DREAL=float -DIS_DOUBLE=0 -DSTEP=5 -DWHOLE=0 -DFRACTION=1 -DFUNCTION=1 -DBASE=0 -DSLOPE=1 -DHYPERS=0 -DDEPTH=12 -DROWS=4 -DCOLUMNS=1", NULL},
+    {SOME, "kernel_matmul_vjp.cu", "kernel_matmul_vjp", "-DREAL=float -DIS_DOUBLE=0 -DSTEP=3 -DWHOLE=0 -DFRACTION=0 -DFUNCTION=6 -DBASE=3 -DSLOPE=3 -DHYPERS=0 -DDEPTH=16 -DROWS=2 -DCOLUMNS=8", NULL},
+    {SOME, "kernel_matmul_vjp.cu", "kernel_matmul_vjp", "-DREAL=float -DIS_DOUBLE=0 -DSTEP=4 -DWHOLE=0 -DFRACTION=0 -DFUNCTION=5 -DBASE=-1 -DSLOPE=-1 -DHYPERS=1 -DDEPTH=10 -DROWS=4 -DCOLUMNS=2", NULL},
+    {SOME, "kernel_matmul_vjp.cu", "kernel_matmul_vjp", "-DREAL=float -DIS_DOUBLE=0 -DSTEP=7 -DWHOLE=0 -DFRACTION=0 -DFUNCTION=9 -DBASE=0 -DSLOPE=1 -DHYPERS=0 -DDEPTH=10 -DROWS=2 -DCOLUMNS=4", NULL},
+    {CLASS, "kernel_matmul_vjp.cu", "kernel_matmul_vjp", "-DREAL=double -DIS_DOUBLE=1 -DSTEP=4 -DWHOLE=0 -DFRACTION=0 -DFUNCTION=2 -DBASE=0 -DSLOPE=1 -DHYPERS=0 -DDEPTH=10 -DROWS=2 -DCOLUMNS=2", NULL},
+    {SOME, "kernel_matmul_vjp.cu", "kernel_matmul_vjp", "-DREAL=double -DIS_DOUBLE=1 -DSTEP=5 -DWHOLE=1 -DFRACTION=1 -DFUNCTION=3 -DBASE=3 -DSLOPE=3 -DHYPERS=0 -DDEPTH=24 -DROWS=1 -DCOLUMNS=4", NULL},
+    {SOME, "kernel_matmul_vjp.cu", "kernel_matmul_vjp", "-DREAL=double -DIS_DOUBLE=1 -DSTEP=7 -DWHOLE=0 -DFRACTION=0 -DFUNCTION=8 -DBASE=0 -DSLOPE=1 -DHYPERS=0 -DDEPTH=43 -DROWS=1 -DCOLUMNS=1", NULL},
+    {SOME, "kernel_matmul_vjp.cu", "kernel_matmul_vjp", "-DREAL=double -DIS_DOUBLE=1 -DSTEP=6 -DWHOLE=0 -DFRACTION=0 -DFUNCTION=4 -DBASE=0 -DSLOPE=1 -DHYPERS=0 -DDEPTH=8 -DROWS=2 -DCOLUMNS=2", NULL},
+    {SOME, "kernel_matmul_vjp.cu", "kernel_matmul_vjp", "-DREAL=double -DIS_DOUBLE=1 -DSTEP=1 -DWHOLE=0 -DFRACTION=0 -DFUNCTION=4 -DBASE=3 -DSLOPE=3 -DHYPERS=0 -DDEPTH=12 -DROWS=2 -DCOLUMNS=2", NULL},
   /* clang-format on */
 };
 #endif

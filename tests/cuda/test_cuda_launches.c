@@ -57,7 +57,7 @@ static const struct row {
     {                       "kernel_vjp",        SLOT(kernel_vjp),                launch_kernel_vjp, NOTHING},
     {             "kernel_vjp, Gaussian",        SLOT(kernel_vjp),       launch_kernel_vjp_gaussian, NOTHING},
     {               "kernel_vjp, cosine",        SLOT(kernel_vjp),         launch_kernel_vjp_cosine, NOTHING},
-    {                "kernel_matmul_vjp", SLOT(kernel_matmul_vjp),         launch_kernel_matmul_vjp, NOTHING},
+    {                "kernel_matmul_vjp", SLOT(kernel_matmul_vjp),         launch_kernel_matmul_vjp,  PIECES},
     {                "points by lengths",    SLOT(lengths_divide),        launch_kernel_vjp_lengths, NOTHING},
     {             "gradients of lengths",      SLOT(lengths_grad),        launch_kernel_vjp_lengths, NOTHING},
     {                       "cdist_grad",        SLOT(cdist_grad),                launch_cdist_grad, NOTHING},
