@@ -551,13 +551,13 @@ gram_status cuda_vjp_dot(gram_context *g, const struct gram_batch *batch, const 
     struct vjp_sums_params dots = {.of = rows_of(batch, a->rows, a->cols, WARP),
                                    .u = cuda_device_view(a),
                                    .v = cuda_device_view(b),
-                                   .sums = sums,
                                    .step = a->rows};
     struct vjp_number_params number = {.of = rows_of(batch, 1, a->rows, WARP),
                                        .sums = sums,
                                        .out = cuda_device_view(to),
                                        .step = a->rows};
 
+    dots.sums = sums;
     TRY(launch(g, &kernel_vjp_sums, a->dtype, &dots.of, &dots));
     return launch(g, &kernel_vjp_number, a->dtype, &number.of, &number);
 }
