@@ -457,9 +457,11 @@ GRAM_API gram_status gram_krr_path_workspace(gram_context *g, const gram_tensor 
 /* ---- Kernel ridge regression: certified solves --------------------------------------------- */
 
 typedef enum gram_krr_method {
-    GRAM_KRR_AUTO = 0,     /* CHOLESKY for few rows (6,000 on the CPU, 16,000 on a GPU), else CG */
+    GRAM_KRR_AUTO = 0,     /* CHOLESKY for few rows (6,000 on the CPU, 16,000 on a GPU), else CG;
+                              CENTRES if there are centres */
     GRAM_KRR_CHOLESKY = 1, /* the kernel matrix is stored and factorised in f64 */
     GRAM_KRR_CG = 2,       /* conjugate gradients by products with a matrix that is never stored */
+    GRAM_KRR_CENTRES = 3,  /* fewer unknowns than rows: one per centre */
 } gram_krr_method;
 
 /* Why a solve ended. */
@@ -474,7 +476,7 @@ typedef enum gram_krr_end {
 /* What a solve has reached.  All numbers are those of the alpha that was written. */
 typedef struct gram_krr_report {
     size_t size;            /* set by the caller to sizeof(gram_krr_report) */
-    gram_krr_method method; /* CHOLESKY or CG */
+    gram_krr_method method; /* CHOLESKY, CG or CENTRES */
     int reached;            /* 1: the tolerance, in every column */
     gram_krr_end end;
     int64_t rank;          /* of the preconditioner; 0: there was none */
@@ -484,6 +486,7 @@ typedef struct gram_krr_report {
     double prediction_rms; /* bounds of the change of predictions: see gram_krr_solve */
     double prediction_sup;
     double seconds;
+    double floor; /* CENTRES: what was added to the diagonal of their kernel matrix */
 } gram_krr_report;
 
 typedef struct gram_krr_options {
@@ -501,6 +504,10 @@ typedef struct gram_krr_options {
     int warm_start;    /* 1: alpha holds a first guess (CG); 0: the first guess is 0 */
     uint64_t seed;     /* of the preconditioner */
     gram_krr_report *report; /* NULL: not wanted */
+    /* CENTRES: one of the first two. */
+    const gram_tensor *centres; /* m by d points of the dtype of x */
+    int64_t centre_count;       /* m rows of x, which are drawn, all alike */
+    gram_tensor *chosen;        /* receives their numbers: i64, m, without gaps; NULL: not wanted */
 } gram_krr_options;
 
 /* clang-format off */
@@ -537,6 +544,22 @@ typedef struct gram_krr_options {
  * up to 30 times with options.refine, while a repetition at least halves the residual.  A small
  * ridge in f32 asks for options.refine with an alpha of f64.
  *
+ * CENTRES: alpha is m by c, for m points C, and predicts g(z) = sum_j alpha_j k(c_j, z).  It
+ * minimizes
+ *   sum_i weight_i (g(x_i) - y_i)^2 + ridge alpha^T S alpha,   S = kernel(C, C) + floor I,
+ * where the floor is m eps max k(x_i, x_i), and up to 10^4 times as much where S is not positive
+ * definite with less.  eps is 2^-23 for points in f32, and 2^-40 for f64 or with options.refine.
+ * The normal equations (K_mn W K_nm + ridge S) alpha = K_mn W y are solved by conjugate gradients
+ * with a preconditioner that has (n / m) mean(W) S^2 in the place of the first term; K_nm is not
+ * stored.  Their residual q is computed in f64.  In the norm of the preconditioner, that of q over
+ * that of K_mn W y is report->residual, about the relative change of predictions; the tolerance is
+ * of it unless options.held_out_rmse is given.  In the norm of S^-1, |q|_S bounds what the exact
+ * minimizer would change,
+ *   prediction_rms = |q|_S / (2 sqrt(ridge n min weight)),
+ *   prediction_sup = sqrt(max k(x_i, x_i)) |q|_S / ridge,
+ * and includes an allowance for rounding.  Small ridges make both pessimistic.  report->rank is m,
+ * products counts those with K_nm and with K_mn, and options.rank is not used.
+ *
  * GRAM_NUMERICAL: the tolerance was not reached.  report->end and the message say why, alpha holds
  * the best iterate, and the report is of it.  A kernel matrix that is not positive definite is
  * found by a direction p with p^T A p <= 0.  Where CHOLESKY was asked for and breaks down, alpha is
@@ -550,11 +573,14 @@ typedef struct gram_krr_options {
  *
  * Memory, allocated by the call: in f64 x, 7 n numbers per column on the CPU, and 6 of the dtype
  * where the context computes; n (rank + d) numbers of the dtype and 8 rank^2 of f64 (CG; while the
- * preconditioner is made on a GPU also n rank of f64); n^2 of f64 (CHOLESKY).  CUDA: the call waits
- * for the result, and gives GRAM_UNSUPPORTED during a capture.
+ * preconditioner is made on a GPU also n rank of f64); n^2 of f64 (CHOLESKY); 5 m^2 of f64, and
+ * 3 m^2 while it iterates (CENTRES).  CUDA: the call waits for the result, and gives
+ * GRAM_UNSUPPORTED during a capture.
  *
  * After Diaz, Epperly, Frangella, Tropp and Webber, Robust, randomized preconditioning for kernel
- * ridge regression, arXiv:2304.12465.  The bounds follow from f(x) - g(x) = K (K + D)^-1 r.
+ * ridge regression, arXiv:2304.12465; CENTRES after Rudi, Carratino and Rosasco, FALKON: an optimal
+ * large scale kernel method, arXiv:1705.10958.  The bounds follow from f(x) - g(x) = K (K + D)^-1 r
+ * and, for CENTRES, as src/krr/krr_centres.c has it.
  */
 GRAM_API gram_status gram_krr_solve(gram_context *g, const gram_tensor *x,
                                     const gram_kernel_options *kernel, const gram_tensor *y,

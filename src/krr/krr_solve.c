@@ -8,7 +8,9 @@
  */
 #include "krr_solve.h"
 #include "core/backend.h"
+#include "core/random.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -20,7 +22,8 @@ enum {
 struct krr_call {
     const gram_tensor *x, *y, *alpha;
     const gram_kernel_options *kernel;
-    struct gram_view views[4]; /* x, y, alpha, weights */
+    struct gram_view views[5]; /* x, y, alpha, weights, centres */
+    int64_t unknowns;
 };
 
 /* ---- The front ------------------------------------------------------------------------------- */
@@ -33,12 +36,41 @@ static gram_status check_number(gram_context *g, const char *name, double value)
                      "options.%s is %g, expected a finite number of at least 0", name, value);
 }
 
+/* Centres, given or to be drawn, and the method go together. */
+static gram_status check_centres(gram_context *g, gram_krr_options *o)
+{
+    const bool given = o->centres != NULL, drawn = o->centre_count != 0;
+
+    if (o->centre_count < 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.centre_count is %lld, expected 0 or more",
+                         (long long)o->centre_count);
+    if (given && drawn)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.centres and options.centre_count are given, expected only one "
+                         "of them");
+    if (o->chosen && !drawn)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.chosen is given without options.centre_count, which it needs");
+    if (o->method == GRAM_KRR_AUTO && (given || drawn))
+        o->method = GRAM_KRR_CENTRES;
+    if ((o->method == GRAM_KRR_CENTRES) == (given || drawn))
+        return GRAM_OK;
+    return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                     given || drawn ? "centres are given, but options.method is %d, expected "
+                                      "GRAM_KRR_CENTRES"
+                                    : "options.method is %d, GRAM_KRR_CENTRES, but neither "
+                                      "options.centres nor options.centre_count is given",
+                     (int)o->method);
+}
+
 static gram_status check_options(gram_context *g, gram_krr_options *o)
 {
-    if (o->method < GRAM_KRR_AUTO || o->method > GRAM_KRR_CG)
+    if (o->method < GRAM_KRR_AUTO || o->method > GRAM_KRR_CENTRES)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.method is %d, expected GRAM_KRR_AUTO, _CHOLESKY or _CG",
+                         "options.method is %d, expected GRAM_KRR_AUTO, _CHOLESKY, _CG or _CENTRES",
                          (int)o->method);
+    TRY(check_centres(g, o));
     TRY(check_number(g, "ridge", o->ridge));
     TRY(check_number(g, "tolerance", o->tolerance));
     TRY(check_number(g, "held_out_rmse", o->held_out_rmse));
@@ -89,8 +121,41 @@ static gram_status check_rows(gram_context *g, const char *name, const struct gr
                      (long long)v->rows, (long long)v->cols, (long long)rows, (long long)columns);
 }
 
-static gram_status check_tensors(gram_context *g, struct krr_call *c, const gram_tensor *weights)
+/* The centres that are given, or how many are to be drawn; unknowns is their number. */
+static gram_status view_centres(gram_context *g, struct krr_call *c, const gram_krr_options *o)
 {
+    const int64_t rows = c->views[0].rows;
+    struct gram_view chosen;
+
+    c->unknowns = o->method == GRAM_KRR_CENTRES ? o->centre_count : rows;
+    if (o->method != GRAM_KRR_CENTRES)
+        return GRAM_OK;
+    if (o->centre_count > rows)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.centre_count is %lld, expected at most %lld, the rows of x",
+                         (long long)o->centre_count, (long long)rows);
+    if (o->chosen) {
+        TRY(gram_krr_view(g, "options.chosen", o->chosen, GRAM_WRITE, &chosen));
+        TRY(gram_check_dtype(g, "options.chosen", o->chosen, GRAM_I64));
+        TRY(check_rows(g, "options.chosen", &chosen, o->centre_count, 1));
+        if (o->centre_count > 1 && chosen.row_stride != 1)
+            return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                             "options.chosen has the stride %lld, expected 1",
+                             (long long)chosen.row_stride);
+        TRY(gram_check_apart(g, "options.chosen", o->chosen, "alpha", c->alpha));
+    }
+    if (!o->centres)
+        return GRAM_OK;
+    TRY(gram_krr_view(g, "options.centres", o->centres, GRAM_READ, &c->views[4]));
+    TRY(gram_check_dtype(g, "options.centres", o->centres, c->x->dtype));
+    TRY(check_rows(g, "options.centres", &c->views[4], c->views[4].rows, c->views[0].cols));
+    c->unknowns = c->views[4].rows;
+    return gram_check_apart(g, "alpha", c->alpha, "options.centres", o->centres);
+}
+
+static gram_status check_tensors(gram_context *g, struct krr_call *c, const gram_krr_options *o)
+{
+    const gram_tensor *weights = o->weights;
     struct gram_view *x = &c->views[0], *y = &c->views[1], *alpha = &c->views[2];
 
     TRY(gram_krr_view(g, "x", c->x, GRAM_READ, x));
@@ -107,7 +172,8 @@ static gram_status check_tensors(gram_context *g, struct krr_call *c, const gram
     if (c->alpha->ndim != c->y->ndim)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "alpha has %d dimensions, expected %d as y",
                          (int)c->alpha->ndim, (int)c->y->ndim);
-    TRY(check_rows(g, "alpha", alpha, y->rows, y->cols));
+    TRY(view_centres(g, c, o));
+    TRY(check_rows(g, "alpha", alpha, c->unknowns, y->cols));
     TRY(gram_check_apart(g, "alpha", c->alpha, "x", c->x));
     TRY(gram_check_apart(g, "alpha", c->alpha, "y", c->y));
     if (!weights)
@@ -125,11 +191,12 @@ static gram_status describe(gram_context *g, struct krr_call *c, const gram_krr_
     TRY(gram_options_copy(g, &p->options, sizeof p->options, given));
     TRY(check_options(g, &p->options));
     TRY(check_kernel(g, c->kernel, &p->kernel));
-    TRY(check_tensors(g, c, p->options.weights));
+    TRY(check_tensors(g, c, &p->options));
     p->dtype = c->x->dtype;
     p->n = c->views[0].rows;
     p->width = c->views[0].cols;
     p->columns = c->views[1].cols;
+    p->unknowns = c->unknowns;
     p->narrow_alpha = c->alpha->dtype == GRAM_F32;
     if (!g->backend->krr)
         return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
@@ -339,16 +406,90 @@ static gram_status load_ridges(gram_context *g, const struct krr_call *c, struct
                              weight);
         least = fmin(least, weight);
         most = fmax(most, weight);
-        p->ridge[i] = p->options.ridge / weight;
+        p->ridge[i] = p->options.method == GRAM_KRR_CENTRES ? weight : p->options.ridge / weight;
     }
+    p->least_weight = least;
     p->room = p->options.ridge > 0 && p->n > 0 ? sqrt(most / least) : 1;
     p->least_ridge = p->n > 0 ? p->options.ridge / most : p->options.ridge;
     return GRAM_OK;
 }
 
+static int by_number(const void *a, const void *b)
+{
+    const int64_t one = *(const int64_t *)a, other = *(const int64_t *)b;
+
+    return (one > other) - (one < other);
+}
+
+/* Different rows of x in ascending order, all alike. */
+static void draw(const struct krr_problem *p, int64_t *rows)
+{
+    uint64_t state = p->options.seed;
+
+    for (int64_t i = 0; i < p->n; i++)
+        rows[i] = i;
+    for (int64_t i = 0; i < p->unknowns; i++) {
+        int64_t other = i + (int64_t)(gram_random_unit(&state) * (double)(p->n - i)),
+                kept = rows[i];
+
+        rows[i] = rows[other];
+        rows[other] = kept;
+    }
+    qsort(rows, (size_t)p->unknowns, sizeof *rows, by_number);
+}
+
+/* The centres that were drawn, and their numbers for the caller. */
+static gram_status gather_centres(gram_context *g, struct krr_problem *p, const int64_t *rows)
+{
+    size_t bytes = (size_t)p->unknowns * sizeof *rows;
+    struct krr_gather op = {.dtype = p->dtype,
+                            .count = p->unknowns,
+                            .width = p->width,
+                            .x = p->x.data,
+                            .out = p->centres.data};
+    struct krr_array there = {0};
+    gram_status status;
+
+    TRY(gram_krr_send(g, rows, bytes, &there));
+    op.index = there.data;
+    status = gram_krr_gather(g, &op);
+    if (status == GRAM_OK && g->backend->synchronize)
+        status = g->backend->synchronize(g);
+    gram_krr_free(g, &there);
+    if (status == GRAM_OK && p->options.chosen)
+        status = gram_krr_store(g, p->options.chosen->data, rows, bytes);
+    return status;
+}
+
+static gram_status load_centres(gram_context *g, const struct krr_call *c, struct krr_problem *p)
+{
+    size_t bytes = (size_t)p->n * sizeof(int64_t);
+    gram_status status;
+    int64_t *rows;
+
+    if (p->options.method != GRAM_KRR_CENTRES)
+        return GRAM_OK;
+    if (p->options.centres) {
+        TRY(pack(g, &c->views[4], false, &p->centres));
+    } else {
+        TRY(gram_krr_allocate(g, (size_t)(p->unknowns * p->width) * gram_dtype_size(p->dtype),
+                              &p->centres));
+        rows = gram_alloc(g, bytes ? bytes : 1);
+        if (!rows)
+            return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+        draw(p, rows);
+        status = gather_centres(g, p, rows);
+        gram_free(g, rows, bytes ? bytes : 1);
+        TRY(status);
+    }
+    return widen(g, "options.centres", (int64_t[2]){p->unknowns, p->width}, p->dtype, &p->centres,
+                 &p->wide_centres);
+}
+
 static gram_status allocate(gram_context *g, struct krr_problem *p)
 {
-    size_t n = (size_t)p->n, vector = n * (size_t)p->columns;
+    size_t n = (size_t)p->n, most = p->unknowns > p->n ? (size_t)p->unknowns : n;
+    size_t vector = most * (size_t)p->columns;
     double *at;
 
     p->bytes = (2 * n + 4 * vector + 3 * (size_t)p->columns + 1) * sizeof(double);
@@ -385,11 +526,12 @@ static gram_status prepare(gram_context *g, const struct krr_call *c, struct krr
             sum += p->y[i] * p->y[i];
         p->norm_y[j] = sqrt(sum);
         if (sum == 0) /* alpha is 0, whatever it was */
-            memset(p->alpha + j * p->n, 0, (size_t)p->n * sizeof *p->alpha);
+            memset(p->alpha + j * p->unknowns, 0, (size_t)p->unknowns * sizeof *p->alpha);
     }
     TRY(widen_kernel(g, p));
     TRY(load_diagonal(g, p));
     TRY(check_expression(g, p));
+    TRY(load_centres(g, c, p));
     gram_krr_targets(p);
     return GRAM_OK;
 }
@@ -399,6 +541,8 @@ static void release(gram_context *g, struct krr_problem *p)
     gram_krr_free(g, &p->x);
     gram_krr_free(g, &p->wide_x);
     gram_krr_free(g, &p->wide_lengths);
+    gram_krr_free(g, &p->centres);
+    gram_krr_free(g, &p->wide_centres);
     gram_free(g, p->memory, p->bytes);
 }
 
@@ -477,6 +621,11 @@ static gram_status verdict(gram_context *g, const struct krr_problem *p, const g
     g->call = p->call;
     if (r->reached)
         return GRAM_OK;
+    if (minor != 0 && p->options.method == GRAM_KRR_CENTRES)
+        return gram_fail(g, GRAM_NUMERICAL,
+                         "the kernel matrix of the centres is not positive definite in f64: the "
+                         "leading minor of order %d is not positive",
+                         (int)minor);
     if (minor != 0)
         return gram_fail(g, GRAM_NUMERICAL,
                          "the kernel matrix plus a ridge of %g is not positive definite in f64: "
@@ -488,7 +637,8 @@ static gram_status verdict(gram_context *g, const struct krr_problem *p, const g
                          "is %.3g for a direction p; the relative residual is %.3g after %lld "
                          "products",
                          p->options.ridge, last->curvature, r->residual, (long long)r->products);
-    if (r->end == GRAM_KRR_ROUNDING && gram_krr_singular_ridge(p) > 0)
+    if (r->end == GRAM_KRR_ROUNDING && p->options.method != GRAM_KRR_CENTRES &&
+        gram_krr_singular_ridge(p) > 0)
         return gram_fail(
             g, GRAM_NUMERICAL,
             "the relative residual is %.3g after %lld products: the kernel matrix plus "
@@ -507,7 +657,7 @@ static gram_status verdict(gram_context *g, const struct krr_problem *p, const g
 
 static void no_answer(struct krr_problem *p, gram_krr_report *report)
 {
-    for (int64_t i = 0; i < p->n * p->columns; i++)
+    for (int64_t i = 0; i < p->unknowns * p->columns; i++)
         p->alpha[i] = NAN;
     report->end = GRAM_KRR_INDEFINITE;
     report->residual = report->residual_rms = NAN;
@@ -523,8 +673,14 @@ static gram_status run(gram_context *g, struct krr_problem *p, gram_krr_report *
         method == GRAM_KRR_CHOLESKY || (method == GRAM_KRR_AUTO && p->n <= gram_krr_dense_rows(g));
 
     report->method = dense ? GRAM_KRR_CHOLESKY : GRAM_KRR_CG;
-    if (p->n == 0 || p->columns == 0)
+    if (method == GRAM_KRR_CENTRES) {
+        report->method = method;
+        report->rank = p->unknowns;
+    }
+    if (p->n == 0 || p->columns == 0 || p->unknowns == 0)
         return GRAM_OK;
+    if (method == GRAM_KRR_CENTRES)
+        return gram_krr_centres(g, p, report, last, minor);
     if (dense) {
         TRY(solve_dense(g, p, minor));
         if (*minor != 0 && method == GRAM_KRR_CHOLESKY)
@@ -552,7 +708,7 @@ static gram_status solve(gram_context *g, const struct krr_call *c, struct krr_p
     report->end = report->reached ? GRAM_KRR_REACHED : end_of(&last);
     if (minor != 0)
         no_answer(p, report);
-    else
+    else if (p->options.method != GRAM_KRR_CENTRES)
         gram_krr_bounds(p, report);
     TRY(store(g, &c->views[2], p->alpha));
     report->seconds = gram_seconds() - p->start;

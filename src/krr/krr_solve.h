@@ -23,6 +23,10 @@ struct krr_problem {
     void *memory;
     size_t bytes;
     double least_ridge, most_diagonal, room; /* room: sqrt(most / least weight) */
+    /* CENTRES: alpha has so many rows, else n; ridge has the weights of rows alone. */
+    int64_t unknowns;
+    struct krr_array centres, wide_centres;
+    double least_weight, floor;
     int64_t products;
     double start;     /* seconds */
     const char *call; /* for messages, which other public calls on the way change */
@@ -46,4 +50,9 @@ void gram_krr_bounds(const struct krr_problem *p, gram_krr_report *report);
  * report of the iteration that ended it. */
 gram_status gram_krr_rounds(gram_context *g, struct krr_problem *p, struct krr_cg_report *last,
                             int64_t *rank);
+
+/* krr_centres.c: alpha and what the report says of it.  minor is not 0 where the kernel matrix of
+ * the centres is not positive definite, and then there is no alpha. */
+gram_status gram_krr_centres(gram_context *g, struct krr_problem *p, gram_krr_report *report,
+                             struct krr_cg_report *last, int32_t *minor);
 #endif

@@ -46,6 +46,14 @@ def test_arrays_of_the_device_stay_there(cuda):
         gram.krr_solve(put(x), y, **OPTIONS)
 
 
+def test_centres_on_the_device(cuda):
+    x, y, w = problem()
+    alpha, rows = gram.krr_solve(x, y, row_weights=w, centres=12, device="cuda", **OPTIONS)
+    host, same = gram.krr_solve(x, y, row_weights=w, centres=12, **OPTIONS)
+    np.testing.assert_array_equal(rows, same)
+    np.testing.assert_allclose(alpha, host, atol=1e-3)
+
+
 def test_errors_and_empty_arrays(cuda):
     x, y, _ = problem()
     with pytest.raises(ValueError, match="is nan"):

@@ -126,6 +126,35 @@ def test_an_error_of_held_out_rows_sets_the_tolerance():
     assert told["reached"] and told["prediction_rms"] <= 0.03 * 0.5
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_centres(kernel, dtype):
+    x, y = problem(200, dtype=dtype)
+    options = in_dtype(kernel, dtype) | {"ridge": 0.1, "tolerance": 1e-3}
+    told = {}
+    alpha, rows = gram.krr_solve(x, y, centres=30, report=told, **options)
+    assert alpha.shape == (30, 2) and alpha.dtype == dtype and rows.dtype == np.int64
+    assert (np.diff(rows) > 0).all() and told["method"] == "centres" and told["rank"] == 30
+    wide = in_dtype(kernel, np.float64)
+    points = x.astype(np.float64)
+    k = gram.kernel(points, points[rows], **wide)
+    s = gram.kernel(points[rows], **wide) + told["floor"] * np.eye(30)
+    exact = np.linalg.solve(k.T @ k + 0.1 * s, k.T @ y.astype(np.float64))
+    change = k @ (exact - alpha)
+    assert np.sqrt((change**2).mean(axis=0)).max() <= told["prediction_rms"] + 1e-12
+    assert np.linalg.norm(change) <= 2e-2 * np.linalg.norm(k @ exact)
+    again = gram.krr_solve(x, y, centres=x[rows], **options)
+    np.testing.assert_allclose(gram.kernel_matmul(x, x[rows], v=again, **in_dtype(kernel, dtype)),
+                               k @ exact, atol=5e-2)  # fmt: skip
+
+
+def test_centres_of_all_rows_are_the_whole_problem():
+    x, y = problem(80, columns=0)
+    kernel = {"kernel": "laplace", "bandwidth": 1.0}
+    alpha = gram.krr_solve(x, y, centres=x, ridge=0.1, tolerance=1e-9, **kernel)
+    np.testing.assert_allclose(alpha, np.linalg.solve(matrix(x, kernel, 0.1), y), atol=1e-6)
+
+
 def test_ctrl_c_ends_a_solve():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(12000, 40)), rng.normal(size=12000)
@@ -143,7 +172,13 @@ def test_ctrl_c_ends_a_solve():
         (TypeError, "needs the argument 'ridge'", {"ridge": None}),
         (ValueError, "ridge is -1, expected a finite number", {"ridge": -1.0}),
         (ValueError, "ridge is nan", {"ridge": float("nan")}),
-        (ValueError, "method is 'lu', expected one of auto, cholesky, cg", {"method": "lu"}),
+        (ValueError, "'lu', expected one of auto, cholesky, cg, centres", {"method": "lu"}),
+        (ValueError, "centres is 0, expected 1 or more, or points", {"centres": 0}),
+        (ValueError, "centre_count is 21, expected at most 20", {"centres": 21}),
+        (ValueError, "centres is 4 by 2, expected 4 by 3", {"centres": np.ones((4, 2))}),
+        (ValueError, "centres are given, but", {"centres": 3, "method": "cg"}),
+        (ValueError, "but neither centres", {"method": "centres"}),
+        (TypeError, "centres is of type str", {"centres": "many"}),
         (ValueError, "rank is -1, expected 0 or more", {"rank": -1}),
         (ValueError, "products is -3, expected 0 or more", {"products": -3}),
         (ValueError, "ridge is meant", {"regularization": 0.1}),
@@ -211,5 +246,7 @@ def test_the_script_that_measures(tmp_path):
     assert said.count("reached yes") == 4
     for line in lines:  # 64 rows of them are not all
         assert line["sampled"] <= 3 * line["residual"] + 1e-7
+    few = [*command[:-2], "higgs:300", "--centres", "40"]
+    assert "reached yes" in subprocess.run(few, check=True, capture_output=True, text=True).stdout
     wrong = subprocess.run([*command, "higgs"], check=False, capture_output=True, text=True)
     assert wrong.returncode == 2 and "is no case, expected one of higgs" in wrong.stderr
