@@ -110,7 +110,7 @@ typedef struct gram_machine_options {
                      if a solve with all rows takes a fraction of a second (see
                      gram_machine_fit) */
     int64_t centres; /* of the machine that learns from all rows of a large table, >= 10 (see
-                        gram_machine_fit); 0: as many as pay, from 60,000 rows on, or from 30,000
+                        gram_machine_fit); 0: as many as pay, from 80,000 rows on, or from 50,000
                         if they are more than leaf_rows; -1: none */
 } gram_machine_options;
 
@@ -155,12 +155,13 @@ typedef struct gram_machine gram_machine;
  * the rows, and
  *   (K_nm^T K_nm + r K_mm) a = K_nm^T Y,
  * in f64, a block of rows at a time.  A tenth of the rows, at most 4000, is held out, and chooses
- * the kernel, the metric, whose rounds learn from up to 100,000 rows, the bandwidth and the ridge.
- * The leaves of the tree are then fitted to what the base leaves over, and kept if the rows that
- * were held out are predicted better with them.  These rows give the score ("held_out" of the
+ * the kernel, the metric, whose rounds learn from up to 36,000 rows, the bandwidth and the ridge.
+ * The leaves of the tree are then fitted to what the base leaves over, or to all of it if the first
+ * leaf is better so, and kept if the rows that were held out are predicted better with them.  These
+ * rows give the score ("held_out" of the
  * description, in place of "leave_one_out"), the probabilities and the intervals; they are not
  * learned from.  options.centres = 0 takes as many as n m^2 = 2e12 allows (1e14 on a GPU), 2000 to
- * 10,000, and on a CPU leaves of about 2e9 / n rows, 4000 at least; leaf_rows limits them as ever.
+ * 10,000, and on a CPU leaves of about 1e9 / n rows, 4000 at least; leaf_rows limits them as ever.
  * After Williams and Seeger, NIPS 2000, and Rudi et al., NIPS 2017.
  *
  * Encoding: numbers are shifted and scaled by the statistics of the training rows.  A missing

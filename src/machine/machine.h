@@ -238,18 +238,22 @@ gram_status gram_machine_metric_apply(gram_context *g, const struct machine_metr
                                       gram_dtype dtype, int64_t rows, const void *x, void *z);
 void gram_machine_metric_destroy(struct machine_metric *metric);
 
-/* The average gradient outer product in x (before W) at a sample of the rows of `at`, which may be
- * z itself: width entries of the diagonal, or width by width if the metric is full.  Both are in
- * the metric; alpha is of the rows of z. */
-gram_status gram_machine_metric_agop(gram_context *g, const struct machine_params *params,
-                                     double bandwidth, const struct machine_data *z,
-                                     const struct machine_data *at, const void *alpha,
+/* An expansion with coefficients alpha of the rows of z, and rows at which its gradients are
+ * averaged, which may be z itself.  Both are in the metric, where the context computes. */
+struct machine_gradients {
+    const struct machine_params *params;
+    double bandwidth;
+    const struct machine_data *z, *at;
+    const void *alpha;
+};
+
+/* The average gradient outer product in x (before W) at a sample of the rows: width entries of the
+ * diagonal, or width by width if the metric is full. */
+gram_status gram_machine_metric_agop(gram_context *g, const struct machine_gradients *e,
                                      const struct machine_metric *metric, double *out);
 
-/* Relearns the metric from the gradients of the expansion of alpha at a sample of rows. */
-gram_status gram_machine_metric_learn(gram_context *g, const struct machine_params *params,
-                                      double bandwidth, const struct machine_data *z,
-                                      const struct machine_data *at, const void *alpha,
+/* Relearns the metric from such gradients. */
+gram_status gram_machine_metric_learn(gram_context *g, const struct machine_gradients *e,
                                       struct machine_metric *metric);
 
 /* L of a metric: given, or a multiple of the median distance of rows in it. */
@@ -405,6 +409,7 @@ struct machine_job {
     struct machine_report report;
     struct machine_trials trials; /* of the search */
     struct machine_held_out held; /* of what the search chose; f NULL: none */
+    int64_t centres;              /* of what a large table has learned; 0: none */
     bool held_apart;              /* its rows were not learned from, in place of leave-one-out */
     double without, with;         /* the best scores without and with a metric; 0: not known */
 };
@@ -428,6 +433,13 @@ struct machine_scales {
     int count;
     const struct machine_target *of;
 };
+
+/* Learns a metric from some of the rows, which come shuffled: that of the best round on rows that
+ * are held out, or of the last one where their number is known. */
+gram_status gram_machine_learn_metric(gram_context *g, const struct machine_job *job,
+                                      const struct machine_params *params,
+                                      const struct machine_data *all, struct machine_metric *out,
+                                      struct machine_report *report);
 
 /* How the options say that columns are encoded. */
 struct gram_encoding gram_machine_encoding(const struct machine_job *job,

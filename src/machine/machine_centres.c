@@ -306,7 +306,8 @@ gram_status gram_machine_centres_learn(gram_context *g, const struct machine_par
     z.x = x.data;
     at.x = placed.data;
     if (status == GRAM_OK)
-        status = gram_machine_metric_learn(g, params, leaf->bandwidth, &z, &at, alpha.data, metric);
+        status = gram_machine_metric_learn(
+            g, &(struct machine_gradients){params, leaf->bandwidth, &z, &at, alpha.data}, metric);
     gram_krr_free(g, &x);
     gram_krr_free(g, &alpha);
     gram_krr_free(g, &there);

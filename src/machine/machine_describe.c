@@ -122,9 +122,8 @@ static gram_status describe_fit(gram_context *g, const struct machine_job *job,
     add_pair(t, "rows", (double)job->rows);
     add_pair(t, "features", (double)machine->encoder->width);
     add_pair(t, "leaves", (double)machine->leaves);
-    if (job->held_apart)
-        add_pair(t, "centres",
-                 (double)(machine->base.rows > 0 ? machine->base.rows : machine->leaf->rows));
+    if (job->centres > 0)
+        add_pair(t, "centres", (double)job->centres);
     add_word(t, "dtype", machine->dtype == GRAM_F32 ? "f32" : "f64");
     add_pair(t, "seed", (double)job->o.seed);
     describe_categories(t, machine->encoder);

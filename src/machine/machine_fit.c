@@ -104,11 +104,10 @@ static gram_status part_of(gram_context *g, const struct machine_job *job,
     return GRAM_OK;
 }
 
-/* The metric of the best round on held-out rows, or of the last one where their number is known.
- * Rows come shuffled. */
-static gram_status learn_metric(gram_context *g, const struct machine_job *job,
-                                const struct machine_params *params, const struct machine_data *all,
-                                struct machine_metric *out, struct machine_report *report)
+gram_status gram_machine_learn_metric(gram_context *g, const struct machine_job *job,
+                                      const struct machine_params *params,
+                                      const struct machine_data *all, struct machine_metric *out,
+                                      struct machine_report *report)
 {
     double fraction = job->o.validation > 0 ? job->o.validation : 0.2;
     int64_t held = params->rounds_known ? 0 : (int64_t)(fraction * (double)all->rows);
@@ -154,7 +153,7 @@ static gram_status train_leaf(gram_context *g, struct machine_job *job,
     gram_machine_progress(job, 0, "training");
     if (params->iterations > 0 && data->rows >= 10) {
         gram_machine_progress(job, 0, "learning which features matter");
-        status = learn_metric(g, job, params, data, &metric, &report);
+        status = gram_machine_learn_metric(g, job, params, data, &metric, &report);
         last.start = &metric;
         job->report.rounds =
             report.rounds > job->report.rounds ? report.rounds : job->report.rounds;
@@ -229,8 +228,9 @@ static gram_status add_importance(gram_context *g, const struct machine_params *
     status = place_leaf(g, leaf, &x, &alpha);
     z.x = x.data;
     if (status == GRAM_OK)
-        status = gram_machine_metric_agop(g, params, leaf->bandwidth, &z, &z, alpha.data,
-                                          &leaf->metric, agop);
+        status = gram_machine_metric_agop(
+            g, &(struct machine_gradients){params, leaf->bandwidth, &z, &z, alpha.data},
+            &leaf->metric, agop);
     gram_krr_free(g, &x);
     gram_krr_free(g, &alpha);
     variances(data, mean, variance);

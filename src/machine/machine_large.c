@@ -1,18 +1,18 @@
 /*
- * machine_large.c - large tables: a machine of few centres on all rows, and leaves that correct it
+ * machine_large.c - large tables: a machine of few centres on all rows, and leaves beside it
  *
  * A part of the rows is held out, and every choice is made by its mean squared error:
  *
  *   1. kernels, forms and powers of the metric, rounds of feature learning, bandwidths, with 1,000
  *      centres on 12,000 rows: a metric from many rows is sharper than one from few, and a round
- *      costs n m^2 multiplications instead of n^3;
- *   2. more rounds of the winner on up to 100,000 rows;
+ *      costs n m^2 multiplications instead of n^3 (machine_choice.c);
+ *   2. more rounds of the winner with 3,000 centres on up to 36,000 rows, and beside it the metric
+ *      that the search's choice learns where every row is a centre;
  *   3. the base: as many centres as the work allows, on all rows but those held out, at ridges
  *      around that of the winner;
- *   4. a tree whose leaves are fitted to what the base leaves over, each by a solve of all of its
- *      rows, in the metric and at the bandwidth of the base.  Their ridge is chosen by
- *      leave-one-out in the first of them, because what is left over is mostly noise.  They are
- *      kept if the rows that were held out are predicted better with them.
+ *   4. a tree of leaves, each a solve of all of its rows, in the metric and at the bandwidth of the
+ *      base.  The first leaf says, at some ridges, whether they are to learn what the base leaves
+ *      over or to stand alone.  They are kept if the rows held out are predicted better with them.
  *
  * The outputs of these rows also give the score, the probabilities and the intervals.
  *
@@ -26,42 +26,22 @@
 #include <string.h>
 
 enum {
-    /* From here on this pays: an exact solve of all rows takes twice as long.  With 30,000 rows
-     * it is as quick, and better by a thirtieth.  SPLIT_ROWS: where memory wants a tree anyway. */
-    LARGE_ROWS = 60000,
-    SPLIT_ROWS = 30000,
+    /* From here on this pays: an exact solve of all rows takes twice as long.  With 60,000 rows
+     * it takes as long, and is no worse.  SPLIT_ROWS: where memory wants a tree anyway. */
+    LARGE_ROWS = 80000,
+    SPLIT_ROWS = 50000,
     HELD_ROWS = 4000, /* most rows that are held out, at most a tenth */
-    FIRST_CENTRES = 1000,
-    FIRST_ROWS = 12000,
-    SECOND_ROWS = 100000,
-    POINTS = 4096, /* at which gradients are averaged */
     LEAST_CENTRES = 16,
+    FEW_CENTRES = 2000, /* of a table that is large by itself */
     MOST_CENTRES = 10000,
     FEW_LEAF_ROWS = 4000,
-    LOO_ROWS = 2500, /* of the first leaf, by which the ridge of corrections is chosen */
-    FEW_ROUNDS = 2,  /* which say what a kernel or a metric is good for */
-    FIRST_ROUNDS = 6,
-    MORE_ROUNDS = 3
+    LEAST_FIRST = 30 /* rows held out in the first leaf, by which the leaves are chosen */
 };
 
 /* The work of a fit on each device: multiplications n m^2 of the base, of which a core does some
  * 2e10 a second in f64, and pairs n n_leaf of the corrections, of which it does some 1e7, all
  * iterations included (AMD EPYC, Zen 4). */
-static const double host_products = 2e12, host_pairs = 2e9, device_products = 1e14;
-
-/* A choice and its error on the rows that are held out. */
-struct choice {
-    struct machine_params params; /* iterations: rounds that the metric has had */
-    struct machine_metric metric;
-    double error;
-};
-
-struct large {
-    struct machine_job *job;
-    struct machine_data train, valid;
-    int64_t centres; /* of the base */
-    int tried;
-};
+static const double host_products = 2e12, host_pairs = 1e9, device_products = 1e14;
 
 static bool on_host(const gram_context *g)
 {
@@ -87,7 +67,7 @@ static int64_t centres_of(const gram_context *g, const struct machine_job *job, 
     if (job->o.centres < 0 || job->o.search < 0 || job->o.ensemble > 1 || job->o.weights ||
         rows < (job->leaf_rows < rows ? SPLIT_ROWS : LARGE_ROWS))
         return 0;
-    m = gram_least(gram_most(m, 2 * FIRST_CENTRES), MOST_CENTRES);
+    m = gram_least(gram_most(m, FEW_CENTRES), MOST_CENTRES);
     m = gram_least(gram_least(m, train / 8), (int64_t)sqrt(memory));
     return m < LEAST_CENTRES ? 0 : m;
 }
@@ -108,309 +88,9 @@ static int64_t leaf_rows(const gram_context *g, const struct large *l)
                       gram_most((int64_t)(host_pairs / (double)l->train.rows), FEW_LEAF_ROWS));
 }
 
-/* ---- Errors ---------------------------------------------------------------------------------- */
-
-static double squared_error(const struct machine_data *data, const double *f)
-{
-    const int64_t count = data->rows * data->outputs;
-    double sum = 0;
-
-    for (int64_t i = 0; i < count; i++) {
-        double d = f[i] - krr_element(data->dtype, data->y, i);
-
-        sum += d * d;
-    }
-    return sum / (double)count;
-}
-
-static gram_status error_of(gram_context *g, const struct large *l, const struct machine_leaf *leaf,
-                            double *out)
-{
-    const size_t bytes = (size_t)(l->valid.rows * l->valid.outputs) * sizeof(double);
-    double *f = gram_alloc(g, bytes);
-    gram_status status;
-
-    if (!f)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    status = gram_machine_leaf_predict(g, leaf, l->valid.rows, l->valid.x, f);
-    if (status == GRAM_OK)
-        *out = squared_error(&l->valid, f);
-    gram_free(g, f, bytes);
-    return status;
-}
-
-/* ---- One choice ------------------------------------------------------------------------------ */
-
-enum {
-    MOST_RIDGES = 5
-};
-
-/* Ridges that are tried: the given one, a path, or those near the one of params. */
-static int ridges_of(const struct large *l, const struct machine_params *params, bool near,
-                     double *out)
-{
-    static const double path[] = {1e-3, 1e-2, 1e-1, 1}, around[] = {1, 0.1, 10};
-    const int count = near ? 3 : 4;
-
-    if (l->job->o.regularization > 0) {
-        out[0] = l->job->o.regularization;
-        return 1;
-    }
-    for (int i = 0; i < count; i++)
-        out[i] = near ? params->ridge * around[i] : path[i];
-    return count;
-}
-
-/* The best leaf of some ridges; its error is INFINITY where none can be solved. */
-static gram_status best_ridge(gram_context *g, const struct large *l,
-                              const struct machine_centres *centres, const double *ridge, int count,
-                              struct choice *c, struct machine_leaf *best)
-{
-    gram_status status = GRAM_OK;
-
-    c->error = INFINITY;
-    for (int r = 0; status == GRAM_OK && r < count; r++) {
-        struct machine_leaf leaf;
-        double error = INFINITY;
-
-        status = gram_machine_centres_leaf(g, centres, ridge[r], &leaf);
-        if (status == GRAM_OK)
-            status = error_of(g, l, &leaf, &error);
-        if (status == GRAM_OK && error < c->error) {
-            struct machine_leaf former = *best;
-
-            *best = leaf;
-            leaf = former;
-            c->error = error;
-            c->params.ridge = ridge[r];
-        }
-        gram_machine_leaf_destroy(g, &leaf);
-        if (status == GRAM_NUMERICAL) /* the ridge is too small */
-            status = GRAM_OK;
-    }
-    return status;
-}
-
-/* Trains a choice with so many centres on the first rows; its error, its ridge and its leaf. */
-static gram_status evaluate(gram_context *g, struct large *l, int64_t count, int64_t rows,
-                            bool near, struct choice *c, struct machine_leaf *leaf)
-{
-    struct machine_centres centres = {0};
-    double ridge[MOST_RIDGES];
-    int ridges = ridges_of(l, &c->params, near, ridge);
-    gram_status status;
-
-    l->tried++;
-    *leaf = (struct machine_leaf){0};
-    status = gram_machine_centres_open(g, &c->params, &c->metric, &l->train, count, &centres);
-    if (status == GRAM_OK)
-        status = gram_machine_centres_add(g, &centres, &l->train, rows);
-    if (status == GRAM_OK)
-        status = best_ridge(g, l, &centres, ridge, ridges, c, leaf);
-    gram_machine_centres_close(g, &centres);
-    if (status != GRAM_OK)
-        gram_machine_leaf_destroy(g, leaf);
-    return status;
-}
-
-static gram_status copy_choice(gram_context *g, const struct choice *from, struct choice *to)
-{
-    struct choice copy = *from;
-
-    TRY(gram_machine_metric_copy(g, &from->metric, &copy.metric));
-    gram_machine_metric_destroy(&to->metric);
-    *to = copy;
-    return GRAM_OK;
-}
-
-/* The next metric of a choice, from the gradients of its leaf at rows that are no centres. */
-static gram_status learn(gram_context *g, const struct large *l, const struct machine_leaf *leaf,
-                         struct choice *c)
-{
-    struct machine_data at = l->train;
-    int64_t first = leaf->rows;
-
-    at.rows = gram_least(POINTS, l->train.rows - first);
-    at.x += (size_t)(first * at.width) * gram_dtype_size(at.dtype);
-    c->params.iterations++;
-    return gram_machine_centres_learn(g, &c->params, leaf, &at, &c->metric);
-}
-
-/* The choice as it is, and then at most `most` rounds of feature learning, until one is worse; best
- * becomes the best of all of them if it is better. */
-static gram_status try_rounds(gram_context *g, struct large *l, const struct choice *from,
-                              int64_t rows, int most, struct choice *best)
-{
-    struct choice c = {0};
-    double least = INFINITY;
-    bool more = true;
-    gram_status status = copy_choice(g, from, &c);
-
-    for (int round = 0; status == GRAM_OK && more; round++) {
-        struct machine_leaf leaf;
-
-        gram_machine_progress(l->job, 0.4 * fmin(1, l->tried / 40.0), "learning from centres");
-        status = evaluate(g, l, gram_least(FIRST_CENTRES, l->centres), rows, false, &c, &leaf);
-        if (status == GRAM_OK && c.error < best->error)
-            status = copy_choice(g, &c, best);
-        more = round < most && c.error < least;
-        least = fmin(least, c.error);
-        if (status == GRAM_OK && more)
-            status = learn(g, l, &leaf, &c);
-        gram_machine_leaf_destroy(g, &leaf);
-    }
-    gram_machine_metric_destroy(&c.metric);
-    return status;
-}
-
-/* ---- The choice ------------------------------------------------------------------------------ */
-
-/* A choice of params without a metric yet. */
-static gram_status plain(gram_context *g, const struct large *l,
-                         const struct machine_params *params, struct choice *out)
-{
-    *out = (struct choice){.params = *params, .error = INFINITY};
-    out->params.iterations = 0;
-    out->params.start = NULL;
-    return gram_machine_metric_create(g, l->train.width, params->full, &out->metric);
-}
-
-static gram_status try_params(gram_context *g, struct large *l, const struct machine_params *params,
-                              int64_t rows, int rounds, struct choice *best)
-{
-    struct choice c;
-    gram_status status = plain(g, l, params, &c);
-
-    if (status == GRAM_OK)
-        status = try_rounds(g, l, &c, rows, rounds, best);
-    gram_machine_metric_destroy(&c.metric);
-    return status;
-}
-
-/* Kernels beside the one of params. */
-static gram_status try_kernels(gram_context *g, struct large *l, int64_t rows, int rounds,
-                               const struct machine_params *params, struct choice *best)
-{
-    static const struct {
-        double p, q;
-    } kernels[] = {
-        {  2, 1.4},
-        {1.5, 1.4},
-        {  2,   1},
-        {  1,   1},
-    };
-    const gram_machine_options *o = &l->job->o;
-
-    TRY(try_params(g, l, params, rows, rounds, best));
-    for (size_t i = 0; o->p == 0 && o->q == 0 && i < sizeof kernels / sizeof *kernels; i++) {
-        struct machine_params other = *params;
-
-        other.p = kernels[i].p;
-        other.q = kernels[i].q;
-        if (other.p != params->p || other.q != params->q)
-            TRY(try_params(g, l, &other, rows, rounds, best));
-    }
-    return GRAM_OK;
-}
-
-/* The other form of the metric, and other powers. */
-static gram_status try_metrics(gram_context *g, struct large *l, int64_t rows, int rounds,
-                               struct choice *best)
-{
-    static const double powers[] = {0.25, 0.5, 1};
-    const gram_machine_options *o = &l->job->o;
-    const double power = best->params.power;
-    struct machine_params other = best->params;
-
-    if (rounds == 0)
-        return GRAM_OK;
-    other.full = !other.full;
-    if (o->metric == GRAM_METRIC_AUTO &&
-        (!other.full || gram_machine_full_metric(l->job, l->train.width)))
-        TRY(try_params(g, l, &other, rows, rounds, best));
-    for (size_t i = 0; o->metric_power == 0 && i < sizeof powers / sizeof *powers; i++) {
-        other = best->params;
-        other.power = powers[i];
-        if (powers[i] != power)
-            TRY(try_params(g, l, &other, rows, rounds, best));
-    }
-    return GRAM_OK;
-}
-
-/* Doubles or halves the bandwidth as long as that is better. */
-static gram_status try_bandwidths(gram_context *g, struct large *l, int64_t rows,
-                                  struct choice *best)
-{
-    static const double factors[] = {2, 0.5};
-
-    for (int direction = 0; l->job->o.bandwidth == 0 && direction < 2; direction++)
-        for (int step = 0, better = 1; better && step < 3; step++) {
-            struct choice c = {0};
-            const double before = best->error;
-            gram_status status = copy_choice(g, best, &c);
-
-            c.params.bandwidth *= factors[direction];
-            if (status == GRAM_OK)
-                status = try_rounds(g, l, &c, rows, 0, best);
-            gram_machine_metric_destroy(&c.metric);
-            TRY(status);
-            better = best->error < before;
-        }
-    return GRAM_OK;
-}
-
-/* More rounds of the best choice, from its metric. */
-static gram_status try_on(gram_context *g, struct large *l, int64_t rows, int rounds,
-                          struct choice *best)
-{
-    struct choice c = {0};
-    gram_status status;
-
-    if (rounds <= 0)
-        return GRAM_OK;
-    status = copy_choice(g, best, &c);
-    if (status == GRAM_OK)
-        status = try_rounds(g, l, &c, rows, rounds, best);
-    gram_machine_metric_destroy(&c.metric);
-    return status;
-}
-
-/* The kernel, the metric, the bandwidth and about the ridge. */
-static gram_status choose(gram_context *g, struct large *l, const struct machine_params *params,
-                          struct choice *best)
-{
-    const gram_machine_options *o = &l->job->o;
-    const int64_t first = gram_least(FIRST_ROWS, l->train.rows);
-    const int64_t second = gram_least(SECOND_ROWS, l->train.rows);
-    const bool learns = o->iterations >= 0 && l->train.width > 1;
-    const int rounds = !learns ? 0 : o->iterations > 0 ? o->iterations : FIRST_ROUNDS;
-    const int few = rounds < FEW_ROUNDS ? rounds : FEW_ROUNDS;
-    int more = learns ? MORE_ROUNDS : 0;
-    struct choice c = {0};
-    gram_status status;
-
-    best->error = INFINITY;
-    TRY(try_kernels(g, l, first, few, params, best));
-    if (!isfinite(best->error))
-        return gram_fail(g, GRAM_NUMERICAL, "no machine of centres could be trained");
-    TRY(try_metrics(g, l, first, few, best));
-    TRY(try_on(g, l, first, rounds - best->params.iterations, best));
-    TRY(try_bandwidths(g, l, first, best));
-    if (second == first)
-        return GRAM_OK;
-    if (o->iterations > 0 && more > o->iterations - best->params.iterations)
-        more = o->iterations - best->params.iterations;
-    best->error = INFINITY;
-    status = copy_choice(g, best, &c);
-    if (status == GRAM_OK)
-        status = try_rounds(g, l, &c, second, more, best);
-    gram_machine_metric_destroy(&c.metric);
-    return status;
-}
-
 /* ---- Corrections ----------------------------------------------------------------------------- */
 
-/* What the base leaves over of the targets, column-major, of the data's dtype. */
+/* What the base leaves over of the targets, column-major, of the data's dtype.  */
 static gram_status residuals(gram_context *g, const struct machine_data *data,
                              const struct machine_leaf *base, char *out)
 {
@@ -439,62 +119,136 @@ static gram_status part_of(gram_context *g, const struct large *l, const struct 
     return GRAM_OK;
 }
 
-static const double correcting_ridges[MOST_RIDGES] = {1, 4, 16, 64, 256};
+/* Rows by which the first leaf says how the leaves are to be trained. */
+struct first_leaf {
+    struct machine_encoded train; /* targets: what the base leaves over, and then all of it */
+    struct machine_encoded valid; /* those of the rows held out that are in this leaf alone */
+    double *base, *values;        /* of the base, and of a leaf at valid */
+    size_t bytes;
+};
 
-/* The ridge of corrections by leave-one-out among rows of one leaf. */
-static gram_status choose_ridge(gram_context *g, const struct large *l, struct choice *c,
-                                const struct machine_data *part)
+static void first_leaf_destroy(gram_context *g, struct first_leaf *f)
 {
-    const int64_t rows = gram_least(LOO_ROWS, part->rows), count = rows * part->outputs;
-    const size_t size = gram_dtype_size(part->dtype);
-    const gram_kernel_options kernel =
-        gram_machine_kernel(c->params.p, c->params.q, c->params.bandwidth);
-    struct machine_data z = *part;
-    double ridge[MOST_RIDGES], best = INFINITY;
-    struct machine_loo loo = {.kernel = &kernel, .z = &z, .ridge = ridge, .count = MOST_RIDGES};
-    const size_t bytes = MOST_RIDGES * (size_t)count * sizeof(double) + (size_t)count * size;
-    struct krr_array x = {0}, there = {0}, alpha = {0};
-    gram_status status;
+    gram_machine_encoded_destroy(g, &f->train);
+    gram_machine_encoded_destroy(g, &f->valid);
+    gram_free(g, f->base, f->bytes);
+}
 
-    if (l->job->o.regularization > 0)
-        return GRAM_OK;
-    loo.out = gram_alloc(g, bytes);
-    if (!loo.out)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    z.rows = rows;
-    z.y = (char *)(loo.out + MOST_RIDGES * count);
-    for (int64_t j = 0; j < part->outputs; j++)
-        memcpy((char *)z.y + (size_t)(j * rows) * size, part->y + (size_t)(j * part->rows) * size,
-               (size_t)rows * size);
-    for (int r = 0; r < MOST_RIDGES; r++)
-        ridge[r] = correcting_ridges[r] * c->params.ridge;
-    status = gram_krr_send(g, part->x, (size_t)(rows * part->width) * size, &there);
-    if (status == GRAM_OK)
-        status = gram_krr_allocate(g, (size_t)(rows * part->width) * size + 1, &x);
-    if (status == GRAM_OK)
-        status = gram_krr_allocate(g, MOST_RIDGES * (size_t)count * size + 1, &alpha);
-    if (status == GRAM_OK)
-        status = gram_machine_metric_apply(g, &c->metric, part->dtype, rows, there.data, x.data);
-    z.x = x.data;
-    loo.alpha = alpha.data;
-    if (status == GRAM_OK)
-        status = gram_machine_loo(g, &loo);
-    for (int r = 0; status == GRAM_OK && r < MOST_RIDGES; r++) {
-        double error = squared_error(&z, loo.out + r * count);
+/* The rows held out whose leaf is the first one, to memory for free(). */
+static gram_status first_rows(gram_context *g, const struct large *l, const gram_machine *machine,
+                              int64_t **out, int64_t *count)
+{
+    struct machine_places places = {0};
 
-        if (error < best) {
-            best = error;
-            c->params.ridge = ridge[r];
-        }
+    *count = 0;
+    *out = malloc((size_t)l->valid.rows * sizeof **out + 1);
+    if (!*out)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows",
+                         (long long)l->valid.rows);
+    if (machine->tree.count > 0)
+        TRY(gram_machine_tree_places(g, &machine->tree, l->valid.dtype, l->valid.x, l->valid.rows,
+                                     &places));
+    for (int64_t i = 0; machine->tree.count == 0 && i < l->valid.rows; i++)
+        (*out)[(*count)++] = i;
+    for (int64_t i = 0; i < places.count; i++)
+        if (places.at[i].leaf == 0 && places.at[i].weight == 1)
+            (*out)[(*count)++] = places.at[i].row;
+    free(places.at);
+    return GRAM_OK;
+}
+
+static gram_status first_leaf_create(gram_context *g, const struct large *l,
+                                     const struct machine_data *rest,
+                                     const struct machine_leaf_rows *rows,
+                                     const gram_machine *machine, struct first_leaf *f)
+{
+    const size_t size = gram_dtype_size(rest->dtype);
+    const int64_t trained = rows->first[1], each = rest->outputs;
+    int64_t *held, count;
+    gram_status status = first_rows(g, l, machine, &held, &count);
+
+    if (status == GRAM_OK)
+        status = gram_machine_encoded_create(g, l->job, (int64_t[2]){trained, rest->width},
+                                             2 * each, &f->train);
+    if (status == GRAM_OK) {
+        char *y = (char *)f->train.data.y;
+
+        gram_machine_gather(rest->dtype, rest->width, rest->x, rows->row, trained,
+                            (char *)f->train.data.x);
+        gram_machine_gather_columns(rest->dtype, rest->rows, each, rest->y, rows->row, trained, y);
+        gram_machine_gather_columns(rest->dtype, rest->rows, each, l->train.y, rows->row, trained,
+                                    y + (size_t)(trained * each) * size);
+        status = part_of(g, l, &l->valid, held, count, &f->valid);
     }
-    gram_krr_free(g, &x);
-    gram_krr_free(g, &there);
-    gram_krr_free(g, &alpha);
-    gram_free(g, loo.out, bytes);
+    free(held);
+    f->bytes = (size_t)(3 * count * each) * sizeof *f->base;
+    if (status == GRAM_OK)
+        f->base = gram_alloc(g, f->bytes);
+    if (status == GRAM_OK && !f->base)
+        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)count);
+    f->values = f->base + count * each;
+    if (status == GRAM_OK && count > 0)
+        status = gram_machine_leaf_predict(g, &machine->base, count, f->valid.data.x, f->base);
     return status;
 }
 
-/* All leaves on the residuals; c is the choice of the base at its bandwidth. */
+/* The squared errors at one ridge, of the base with the leaf, and of the leaf alone. */
+static gram_status first_errors(gram_context *g, struct large *l, const struct choice *c,
+                                const struct first_leaf *f, double *error)
+{
+    const struct machine_data none = {0};
+    const int64_t count = f->valid.data.rows * f->valid.data.outputs;
+    struct machine_leaf leaf = {0};
+    gram_status status =
+        gram_machine_leaf_fit(g, &c->params, &f->train.data, &none, &leaf, &l->job->report);
+
+    if (status == GRAM_OK)
+        status =
+            gram_machine_leaf_predict(g, &leaf, f->valid.data.rows, f->valid.data.x, f->values);
+    error[0] = error[1] = INFINITY;
+    if (status == GRAM_OK) {
+        error[1] = gram_machine_squared_error(&f->valid.data, f->values + count);
+        for (int64_t i = 0; i < count; i++)
+            f->values[i] += f->base[i];
+        error[0] = gram_machine_squared_error(&f->valid.data, f->values);
+    }
+    gram_machine_leaf_destroy(g, &leaf);
+    return status == GRAM_NUMERICAL ? GRAM_OK : status;
+}
+
+/* The ridge of the leaves, and whether they are better alone than on what the base leaves over. */
+static gram_status choose_correction(gram_context *g, struct large *l, struct choice *c,
+                                     const struct machine_data *rest,
+                                     const struct machine_leaf_rows *rows, gram_machine *machine)
+{
+    static const double factors[] = {1, 6, 0.16, 36};
+    const double ridge = c->params.ridge;
+    const size_t count = l->job->o.regularization > 0 ? 1 : sizeof factors / sizeof *factors;
+    struct first_leaf f = {0};
+    double best = INFINITY, before = INFINITY;
+    gram_status status = first_leaf_create(g, l, rest, rows, machine, &f);
+
+    for (size_t r = 0; status == GRAM_OK && r < count && f.valid.data.rows >= LEAST_FIRST; r++) {
+        struct choice other = *c;
+        double error[2];
+
+        other.params.ridge = ridge * factors[r];
+        status = first_errors(g, l, &other, &f, error);
+        for (int alone = 0; status == GRAM_OK && alone < 2; alone++)
+            if (error[alone] < best) {
+                best = error[alone];
+                l->alone = alone;
+                c->params.ridge = other.params.ridge;
+            }
+        if (r > 1 && best == before) /* neither way is better any more */
+            break;
+        before = best;
+    }
+    first_leaf_destroy(g, &f);
+    return status;
+}
+
+/* All leaves; c is the choice of the base at its bandwidth. */
 static gram_status train_leaves(gram_context *g, struct large *l, struct choice *c,
                                 const struct machine_data *data,
                                 const struct machine_leaf_rows *rows, gram_machine *machine)
@@ -510,10 +264,6 @@ static gram_status train_leaves(gram_context *g, struct large *l, struct choice 
         gram_machine_progress(l->job, 0.6 + 0.4 * (double)i / (double)rows->leaves,
                               "correcting it in leaves");
         status = part_of(g, l, data, rows->row + first[0], first[1] - first[0], &part);
-        if (status == GRAM_OK && i == 0)
-            status = choose_ridge(g, l, c, &part.data);
-        c->params.start = &c->metric;
-        c->params.ridge_chosen = true;
         if (status == GRAM_OK)
             status =
                 gram_machine_leaf_fit(g, &c->params, &part.data, &none, &machine->leaf[i], report);
@@ -538,10 +288,13 @@ static gram_status correct(gram_context *g, struct large *l, const struct choice
 
     if (!y)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    status = copy_choice(g, best, &c);
+    status = gram_machine_choice_copy(g, best, &c);
     c.params.relative_bandwidth = false;
     c.params.bandwidth = machine->base.bandwidth;
     c.params.iterations = 0;
+    c.params.start = &c.metric;
+    c.params.ridge_chosen = l->job->o.regularization == 0;
+    c.params.ridge = l->ridge;
     if (status == GRAM_OK)
         status = residuals(g, &l->train, &machine->base, y);
     if (status == GRAM_OK)
@@ -554,7 +307,10 @@ static gram_status correct(gram_context *g, struct large *l, const struct choice
     machine->leaves = machine->leaf ? rows.leaves : 0;
     rest.y = y;
     if (status == GRAM_OK)
-        status = train_leaves(g, l, &c, &rest, &rows, machine);
+        status = choose_correction(g, l, &c, &rest, &rows, machine);
+    if (status == GRAM_OK)
+        status = train_leaves(g, l, &c, l->alone ? &l->train : &rest, &rows, machine);
+    l->ridge = c.params.ridge;
     gram_machine_leaf_rows_destroy(&rows);
     gram_machine_metric_destroy(&c.metric);
     gram_free(g, y, bytes);
@@ -582,11 +338,12 @@ static gram_status drop_corrections(gram_context *g, gram_machine *machine)
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-/* The outputs of the rows that are held out, which decide about the corrections. */
-static gram_status judge(gram_context *g, struct large *l, double base, gram_machine *machine)
+/* The outputs of the rows that are held out, which decide about the leaves. */
+static gram_status judge(gram_context *g, struct large *l, double error, gram_machine *machine)
 {
     struct machine_held_out *held = &l->job->held;
     const size_t count = (size_t)(l->valid.rows * l->valid.outputs);
+    struct machine_leaf base = machine->base;
     double *f = malloc(count * sizeof *f + 1);
     gram_status status;
 
@@ -595,9 +352,18 @@ static gram_status judge(gram_context *g, struct large *l, double base, gram_mac
     free(held->f);
     *held = (struct machine_held_out){.count = l->valid.rows, .scale = l->job->kind, .f = f};
     l->job->held_apart = true;
+    if (l->alone)
+        machine->base = (struct machine_leaf){0};
     status = gram_machine_encoded_outputs(g, machine, l->valid.rows, l->valid.x, f);
-    if (status != GRAM_OK || squared_error(&l->valid, f) < base)
-        return status;
+    if (status == GRAM_OK && gram_machine_squared_error(&l->valid, f) < error) {
+        if (l->alone)
+            gram_machine_leaf_destroy(g, &base);
+        l->job->centres = l->alone ? 0 : l->centres;
+        return GRAM_OK;
+    }
+    machine->base = base;
+    TRY(status);
+    l->job->centres = l->centres;
     TRY(drop_corrections(g, machine));
     return gram_machine_encoded_outputs(g, machine, l->valid.rows, l->valid.x, f);
 }
@@ -632,11 +398,12 @@ static gram_status train(gram_context *g, struct large *l, struct machine_params
                          gram_machine *machine)
 {
     struct choice best = {0};
-    gram_status status = choose(g, l, params, &best);
+    gram_status status = gram_machine_choose(g, l, params, &best);
 
     gram_machine_progress(l->job, 0.4, "training centres on all rows");
     if (status == GRAM_OK)
-        status = evaluate(g, l, l->centres, l->train.rows, true, &best, &machine->base);
+        status =
+            gram_machine_choice_train(g, l, l->centres, l->train.rows, true, &best, &machine->base);
     if (status == GRAM_OK && !isfinite(best.error))
         status = gram_fail(g, GRAM_NUMERICAL, "no machine of centres could be trained");
     gram_machine_progress(l->job, 0.6, "correcting it in leaves");
@@ -646,6 +413,8 @@ static gram_status train(gram_context *g, struct large *l, struct machine_params
         status = judge(g, l, best.error, machine);
     best.params.start = NULL;
     best.params.rounds_known = true;
+    if (l->job->centres == 0)
+        best.params.ridge = l->ridge;
     *params = best.params;
     l->job->report.ridge = best.params.ridge;
     gram_machine_metric_destroy(&best.metric);
@@ -656,7 +425,7 @@ gram_status gram_machine_large_fit(gram_context *g, struct machine_job *job,
                                    const struct machine_data *all, struct machine_params *params,
                                    gram_machine *machine)
 {
-    struct large l = {.job = job, .centres = centres_of(g, job, all->rows)};
+    struct large l = {.job = job, .centres = centres_of(g, job, all->rows), .ridge = params->ridge};
     struct machine_encoded targets = {0};
     gram_status status = divide(g, all, &l, &targets);
 

@@ -5,7 +5,33 @@
  */
 #ifndef GRAM_MACHINE_LARGE_H
 #define GRAM_MACHINE_LARGE_H
-#include "machine.h"
+#include "machine_centres.h"
+
+/* A choice and its error on the rows that are held out. */
+struct choice {
+    struct machine_params params; /* iterations: rounds that the metric has had */
+    struct machine_metric metric;
+    double error;
+};
+
+struct large {
+    struct machine_job *job;
+    struct machine_data train, valid;
+    int64_t centres; /* of the base */
+    double ridge;    /* of solves of all rows of a leaf */
+    bool alone;      /* the leaves stand without the base */
+    int tried;
+};
+
+/* machine_choice.c: the mean squared error of outputs; a copy in place of another choice; the best
+ * leaf of so many centres on the first rows, at a path of ridges or near that of the choice, whose
+ * error and ridge are set; and the best choice of all that are tried, from params. */
+double gram_machine_squared_error(const struct machine_data *data, const double *f);
+gram_status gram_machine_choice_copy(gram_context *g, const struct choice *from, struct choice *to);
+gram_status gram_machine_choice_train(gram_context *g, struct large *l, int64_t count, int64_t rows,
+                                      bool near, struct choice *c, struct machine_leaf *leaf);
+gram_status gram_machine_choose(gram_context *g, struct large *l,
+                                const struct machine_params *params, struct choice *best);
 
 /* Whether that many rows are learned by centres and corrections. */
 bool gram_machine_is_large(const gram_context *g, const struct machine_job *job, int64_t rows);

@@ -229,32 +229,29 @@ static gram_status fetch_agop(gram_context *g, gram_dtype dtype, const struct sa
     return status;
 }
 
-gram_status gram_machine_metric_agop(gram_context *g, const struct machine_params *params,
-                                     double bandwidth, const struct machine_data *z,
-                                     const struct machine_data *at, const void *alpha,
+gram_status gram_machine_metric_agop(gram_context *g, const struct machine_gradients *e,
                                      const struct machine_metric *metric, double *out)
 {
-    gram_kernel_options kernel = gram_machine_kernel(params->p, params->q, bandwidth);
+    gram_kernel_options kernel = gram_machine_kernel(e->params->p, e->params->q, e->bandwidth);
     struct sample s = {0};
-    gram_status status = sample_create(g, z, at, entries(metric), params->seed, &s);
+    gram_status status = sample_create(g, e->z, e->at, entries(metric), e->params->seed, &s);
 
     kernel.output = GRAM_WEIGHT;
     for (int64_t first = 0; status == GRAM_OK && first < s.count; first += POINT_BLOCK) {
-        status = add_points(g, &kernel, z, alpha, metric->full, &s, first);
+        status = add_points(g, &kernel, e->z, e->alpha, metric->full, &s, first);
         if (status == GRAM_OK && gram_cancelled(g))
             status = gram_fail(g, GRAM_CANCELLED, "cancelled");
     }
     if (status == GRAM_OK)
-        status = fetch_agop(g, z->dtype, &s, entries(metric), out);
+        status = fetch_agop(g, e->z->dtype, &s, entries(metric), out);
     sample_destroy(g, &s);
     return status == GRAM_OK ? before_metric(g, metric, out) : status;
 }
 
-gram_status gram_machine_metric_learn(gram_context *g, const struct machine_params *params,
-                                      double bandwidth, const struct machine_data *z,
-                                      const struct machine_data *at, const void *alpha,
+gram_status gram_machine_metric_learn(gram_context *g, const struct machine_gradients *e,
                                       struct machine_metric *metric)
 {
+    const double power = e->params->power;
     int64_t count = entries(metric);
     size_t bytes = (size_t)count * sizeof(double);
     double *agop = gram_alloc(g, bytes);
@@ -262,12 +259,12 @@ gram_status gram_machine_metric_learn(gram_context *g, const struct machine_para
 
     if (!agop)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    status = gram_machine_metric_agop(g, params, bandwidth, z, at, alpha, metric, agop);
+    status = gram_machine_metric_agop(g, e, metric, agop);
     normalise(metric->width, metric->full, agop);
     if (status == GRAM_OK && metric->full)
-        status = matrix_power(g, metric->width, params->power, agop);
+        status = matrix_power(g, metric->width, power, agop);
     for (int64_t i = 0; status == GRAM_OK && i < count; i++)
-        metric->w[i] = metric->full ? agop[i] : pow(agop[i], params->power);
+        metric->w[i] = metric->full ? agop[i] : pow(agop[i], power);
     gram_free(g, agop, bytes);
     return status;
 }

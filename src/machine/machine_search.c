@@ -143,8 +143,9 @@ static gram_status learn(gram_context *g, const struct search *s, const struct t
         if (status == GRAM_OK && !metric[p].w)
             status = gram_machine_metric_create(g, data.width, params.full, &metric[p]);
         if (status == GRAM_OK)
-            status = gram_machine_metric_learn(g, &params, leaf.bandwidth, &z, &z, leaf.alpha,
-                                               &metric[p]);
+            status = gram_machine_metric_learn(
+                g, &(struct machine_gradients){&params, leaf.bandwidth, &z, &z, leaf.alpha},
+                &metric[p]);
         gram_machine_leaf_destroy(g, &leaf);
         TRY(status);
     }

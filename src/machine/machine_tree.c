@@ -206,8 +206,9 @@ static gram_status find_direction(gram_context *g, const struct machine_params *
     status = gram_machine_leaf_fit(g, &small, &sample, &none, &leaf, &report);
     sample.x = leaf.x;
     if (status == GRAM_OK)
-        status = gram_machine_metric_agop(g, &small, leaf.bandwidth, &sample, &sample, leaf.alpha,
-                                          &leaf.metric, agop);
+        status = gram_machine_metric_agop(
+            g, &(struct machine_gradients){&small, leaf.bandwidth, &sample, &sample, leaf.alpha},
+            &leaf.metric, agop);
     if (status == GRAM_OK)
         status = leading_direction(g, width, agop, direction);
     gram_machine_leaf_destroy(g, &leaf);
