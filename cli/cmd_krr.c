@@ -15,9 +15,9 @@ struct settings {
     struct common_settings common;
     struct input_settings input;
     struct kernel_settings kernel;
-    const char *row_weights, *predict, *output, *predictions;
+    const char *row_weights, *centre_points, *predict, *output, *predictions, *chosen;
     double ridge, tolerance, held_out_rmse, time_limit;
-    int64_t rank, products;
+    int64_t rank, products, centres;
     int method, refine, dtype, json;
 };
 
@@ -26,9 +26,15 @@ static const struct option_row rows[] = {
            "added to the diagonal of K; it is not multiplied by the number of rows"),
     TEXT("row-weights", 0, "FILE", offsetof(struct settings, row_weights), NULL,
          "a column of numbers > 0, one for each row of X, by which its ridge is divided"),
-    CHOICE("method", 0, "NAME", offsetof(struct settings, method), "auto", "auto|cholesky|cg",
-           "cholesky: a factorisation of K, which is stored; cg: conjugate gradients with products "
-           "with K, which is not; auto: cholesky up to some thousand rows"),
+    CHOICE(
+        "method", 0, "NAME", offsetof(struct settings, method), "auto", "auto|cholesky|cg|centres",
+        "cholesky: a factorisation of K, which is stored; cg: conjugate gradients with products "
+        "with K, which is not; centres: fewer unknowns, see --centres; auto: centres if there are "
+        "any, else cholesky up to some thousand rows"),
+    INTEGER("centres", 0, "M", offsetof(struct settings, centres), NULL, 1, 0x1p31 - 1,
+            "so many rows of X, which are drawn, are the centres: A has a row for each of them"),
+    TEXT("centre-points", 0, "FILE", offsetof(struct settings, centre_points), NULL,
+         "the centres, rows with the columns of X"),
     NUMBER(
         "tolerance", 't', "T", offsetof(struct settings, tolerance), NULL, 1e-300, 1e300,
         "the norm of the residual over that of Y at which the solve ends (default: 0.01, or 0.03 "
@@ -58,6 +64,8 @@ static const struct option_row output_rows[] = {
          "rows with the columns of X, for which to predict"),
     FILE_NAME("predictions", 0, "FILE", offsetof(struct settings, predictions), NULL,
               "the file for the predictions (.npy, .csv, .tsv or .json)"),
+    FILE_NAME("chosen", 0, "FILE", offsetof(struct settings, chosen), NULL,
+              "the file for the numbers of the rows of X, from 0, that are the centres"),
     FLAG("json", 0, offsetof(struct settings, json), "write the report in JSON"),
     OPTION_END,
 };
@@ -75,14 +83,14 @@ static const struct option_group groups[] = {
 
 /* What is read and what is found; memory NULL: not wanted. */
 struct problem {
-    struct matrix x, y, weights, z, alpha, predictions;
+    struct matrix x, y, weights, z, points, chosen, alpha, predictions;
     gram_krr_report report;
     gram_status status; /* of the solve */
 };
 
 /* The same where the context computes. */
 struct there {
-    struct device_matrix x, y, weights, z, alpha, narrow, predictions;
+    struct device_matrix x, y, weights, z, points, chosen, alpha, narrow, predictions;
     struct kernel_taken kernel;
 };
 
@@ -115,6 +123,12 @@ static enum exit_status check(const struct settings *s, struct failure *why)
     if (!s->predict != !s->predictions)
         return fail(why, CLI_USAGE, "--%s is given without --%s, which it needs",
                     s->predict ? "predict" : "predictions", s->predict ? "predictions" : "predict");
+    if (s->chosen && s->centres < 0)
+        return fail(why, CLI_USAGE, "--chosen is given without --centres, which it needs");
+    if (s->centres > 0 && s->centre_points)
+        return fail(why, CLI_USAGE,
+                    "--centres and --centre-points are given, expected only one of them");
+    TRY(check_output("chosen", s->chosen, why));
     TRY(check_output("output", s->output, why));
     return check_output("predictions", s->predictions, why);
 }
@@ -155,23 +169,23 @@ static enum exit_status load_weights(const struct settings *s, const char *x_pat
     return check_rows(s->row_weights, w, x_path, &p->x, why);
 }
 
-static enum exit_status load_new_rows(const struct settings *s, const char *x_path,
-                                      struct problem *p, struct failure *why)
+/* Further rows with the columns of x, if there is a path. */
+static enum exit_status load_points(const struct settings *s, const char *path, const char *x_path,
+                                    const struct matrix *x, struct matrix *m, struct failure *why)
 {
-    if (!s->predict)
+    if (!path)
         return CLI_OK;
-    TRY(load_one(s, s->predict, 0, &p->z, why));
-    if (p->z.t.shape[1] != p->x.t.shape[1])
-        return fail(why, CLI_BAD_DATA, "%s has %lld columns, but %s has %lld",
-                    text_name(s->predict), (long long)p->z.t.shape[1], text_name(x_path),
-                    (long long)p->x.t.shape[1]);
+    TRY(load_one(s, path, 0, m, why));
+    if (m->t.shape[1] != x->t.shape[1])
+        return fail(why, CLI_BAD_DATA, "%s has %lld columns, but %s has %lld", text_name(path),
+                    (long long)m->t.shape[1], text_name(x_path), (long long)x->t.shape[1]);
     return CLI_OK;
 }
 
 /* All inputs in one dtype: the widest, and f32 at least. */
 static enum exit_status convert(struct problem *p, struct failure *why)
 {
-    struct matrix *const all[] = {&p->x, &p->y, &p->weights, &p->z};
+    struct matrix *const all[] = {&p->x, &p->y, &p->weights, &p->z, &p->points};
     gram_dtype dtype = GRAM_F32;
 
     for (int i = 0; i < LENGTH(all); i++)
@@ -183,6 +197,23 @@ static enum exit_status convert(struct problem *p, struct failure *why)
     return CLI_OK;
 }
 
+static enum exit_status make_results(const struct settings *s, struct problem *p,
+                                     struct failure *why)
+{
+    const int64_t columns = p->y.t.ndim == 2 ? p->y.t.shape[1] : 1;
+    const int64_t count = s->centres > 0     ? s->centres
+                          : s->centre_points ? p->points.t.shape[0]
+                                             : p->x.t.shape[0];
+
+    if (s->centres > p->x.t.shape[0])
+        return fail(why, CLI_USAGE, "--centres is %lld, expected at most %lld, the rows of X",
+                    (long long)s->centres, (long long)p->x.t.shape[0]);
+    if (s->centres > 0)
+        TRY(matrix_allocate(&p->chosen, GRAM_I64, 1, &s->centres, why));
+    return matrix_allocate(&p->alpha, s->refine ? GRAM_F64 : p->x.t.dtype, p->y.t.ndim,
+                           (const int64_t[2]){count, columns}, why);
+}
+
 static enum exit_status load(const struct settings *s, char *const *paths, struct problem *p,
                              struct failure *why)
 {
@@ -190,10 +221,10 @@ static enum exit_status load(const struct settings *s, char *const *paths, struc
     TRY(load_one(s, paths[1], 1, &p->y, why));
     TRY(check_rows(paths[1], &p->y, paths[0], &p->x, why));
     TRY(load_weights(s, paths[0], p, why));
-    TRY(load_new_rows(s, paths[0], p, why));
+    TRY(load_points(s, s->predict, paths[0], &p->x, &p->z, why));
+    TRY(load_points(s, s->centre_points, paths[0], &p->x, &p->points, why));
     TRY(convert(p, why));
-    return matrix_allocate(&p->alpha, s->refine ? GRAM_F64 : p->x.t.dtype, p->y.t.ndim,
-                           p->y.t.shape, why);
+    return make_results(s, p, why);
 }
 
 /* ---- The solve ------------------------------------------------------------------------------- */
@@ -218,6 +249,11 @@ static gram_krr_options options_of(const struct settings *s, struct problem *p, 
     o.seed = (uint64_t)s->kernel.seed;
     o.weights = p->weights.memory ? &at->weights.t : NULL;
     o.report = &p->report;
+    o.centres = s->centre_points ? &at->points.t : NULL;
+    if (s->centres > 0) {
+        o.centre_count = s->centres;
+        o.chosen = &at->chosen.t;
+    }
     return o;
 }
 
@@ -271,7 +307,7 @@ static enum exit_status predict(gram_context *g, struct problem *p, struct there
                                 struct failure *why)
 {
     const int64_t shape[2] = {p->z.t.shape[0], p->y.t.ndim == 2 ? p->y.t.shape[1] : 1};
-    const gram_tensor *alpha;
+    const gram_tensor *alpha, *points = p->points.memory ? &at->points.t : &at->x.t;
     gram_tensor right, out;
     gram_status done;
 
@@ -285,11 +321,26 @@ static enum exit_status predict(gram_context *g, struct problem *p, struct there
         right.shape[1] = right.stride[1] = out.shape[1] = out.stride[1] = 1;
     }
     interrupt_cancels(g);
-    done = gram_kernel_matmul(g, &at->z.t, &at->x.t, &at->kernel.options, &right, NULL, &out);
+    done = gram_kernel_matmul(g, &at->z.t, points, &at->kernel.options, &right, NULL, &out);
     done = interrupt_ends(done);
     if (done != GRAM_OK)
         return fail_gram(why, done, g);
     return device_matrix_fetch(g, &at->predictions, &p->predictions, why);
+}
+
+/* The rows that were drawn, as centres. */
+static enum exit_status take_chosen(gram_context *g, struct problem *p, struct there *at,
+                                    struct failure *why)
+{
+    const int64_t shape[2] = {p->chosen.t.shape[0], p->x.t.shape[1]}, *row = p->chosen.t.data;
+    size_t bytes = (size_t)shape[1] * gram_dtype_size(p->x.t.dtype);
+
+    TRY(device_matrix_fetch(g, &at->chosen, &p->chosen, why));
+    TRY(matrix_allocate(&p->points, p->x.t.dtype, 2, shape, why));
+    for (int64_t i = 0; i < shape[0]; i++)
+        memcpy((char *)p->points.memory + (size_t)i * bytes,
+               (const char *)p->x.t.data + (size_t)row[i] * bytes, bytes);
+    return device_matrix_send(g, &p->points, &at->points, why);
 }
 
 static enum exit_status work(gram_context *g, const struct settings *s, struct problem *p,
@@ -301,7 +352,13 @@ static enum exit_status work(gram_context *g, const struct settings *s, struct p
         TRY(device_matrix_send(g, &p->weights, &at->weights, why));
     TRY(device_matrix_result(g, &p->alpha, &at->alpha, why));
     TRY(kernel_take(g, &s->kernel, &s->input, &at->x.t, &at->kernel, why));
+    if (s->centre_points)
+        TRY(device_matrix_send(g, &p->points, &at->points, why));
+    if (s->centres > 0)
+        TRY(device_matrix_result(g, &p->chosen, &at->chosen, why));
     TRY(solve(g, s, p, at, why));
+    if (s->centres > 0)
+        TRY(take_chosen(g, p, at, why));
     return s->predict && !isnan(p->report.residual) ? predict(g, p, at, why) : CLI_OK;
 }
 
@@ -320,6 +377,8 @@ static enum exit_status compute(const struct settings *s, struct problem *p, str
     device_matrix_free(g, &at.y);
     device_matrix_free(g, &at.weights);
     device_matrix_free(g, &at.z);
+    device_matrix_free(g, &at.points);
+    device_matrix_free(g, &at.chosen);
     device_matrix_free(g, &at.alpha);
     device_matrix_free(g, &at.narrow);
     device_matrix_free(g, &at.predictions);
@@ -329,7 +388,7 @@ static enum exit_status compute(const struct settings *s, struct problem *p, str
 
 /* ---- Output ---------------------------------------------------------------------------------- */
 
-static const char *const methods[] = {"auto", "cholesky", "cg"};
+static const char *const methods[] = {"auto", "cholesky", "cg", "centres"};
 static const char *const ends[] = {"reached", "rounding", "products", "time", "indefinite"};
 
 static void write_json(struct output *out, const gram_krr_report *r)
@@ -341,6 +400,7 @@ static void write_json(struct output *out, const gram_krr_report *r)
     json_bool(&j, "reached", r->reached);
     json_string(&j, "end", ends[r->end]);
     json_integer(&j, "rank", r->rank);
+    json_number(&j, "floor", r->floor);
     json_integer(&j, "products", r->products);
     json_number(&j, "residual", r->residual);
     json_number(&j, "residual_rms", r->residual_rms);
@@ -354,7 +414,9 @@ static void write_text(struct output *out, const gram_krr_report *r)
 {
     output_format(out, "method          %s", methods[r->method]);
     if (r->rank > 0)
-        output_format(out, ", preconditioner of rank %lld", (long long)r->rank);
+        output_format(
+            out, r->method == GRAM_KRR_CENTRES ? ", %lld of them" : ", preconditioner of rank %lld",
+            (long long)r->rank);
     output_format(out, "\nproducts        %lld in %.3g s\n", (long long)r->products, r->seconds);
     output_format(out, "residual        %.3g of Y (%s)\n", r->residual,
                   r->reached ? "reached" : ends[r->end]);
@@ -375,6 +437,23 @@ static enum exit_status write_report(const struct settings *s, const struct prob
     return output_close(&out, why);
 }
 
+/* Row numbers, as the reals that matrix_save writes. */
+static enum exit_status save_chosen(const struct settings *s, const struct problem *p,
+                                    struct failure *why)
+{
+    const struct output_settings output = output_of(s->chosen);
+    const int64_t *row = p->chosen.t.data;
+    struct matrix reals = {.memory = NULL};
+    enum exit_status status;
+
+    TRY(matrix_allocate(&reals, GRAM_F64, 1, p->chosen.t.shape, why));
+    for (int64_t i = 0; i < s->centres; i++)
+        ((double *)reals.t.data)[i] = (double)row[i];
+    status = matrix_save(&reals, &output, why);
+    matrix_free(&reals);
+    return status;
+}
+
 static enum exit_status save(const struct settings *s, const struct problem *p, struct failure *why)
 {
     const struct output_settings alpha = output_of(s->output), new = output_of(s->predictions);
@@ -385,7 +464,7 @@ static enum exit_status save(const struct settings *s, const struct problem *p, 
         TRY(matrix_save(&p->alpha, &alpha, why));
     if (s->predictions)
         TRY(matrix_save(&p->predictions, &new, why));
-    return CLI_OK;
+    return s->chosen ? save_chosen(s, p, why) : CLI_OK;
 }
 
 static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
@@ -417,6 +496,8 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     matrix_free(&p.y);
     matrix_free(&p.weights);
     matrix_free(&p.z);
+    matrix_free(&p.points);
+    matrix_free(&p.chosen);
     matrix_free(&p.alpha);
     matrix_free(&p.predictions);
     return status;
@@ -432,6 +513,8 @@ static enum exit_status files(const void *settings, int count, char **operands, 
         files_read(files, s->row_weights);
     if (s->predict)
         files_read(files, s->predict);
+    if (s->centre_points)
+        files_read(files, s->centre_points);
     return CLI_OK;
 }
 
@@ -445,7 +528,10 @@ const struct command cmd_krr = {
         "what the exact solution would change in predictions. The coefficients A go to --output, "
         "and the predictions for the rows of another table, k(Z, X) A, to --predictions.\n\n"
         "The kernels are those of gram kernel. K must be positive definite with the ridge. Up to "
-        "some thousand rows it is factorised; for more rows nothing of its size is stored.\n\n"
+        "some thousand rows it is factorised; for more rows nothing of its size is stored. With "
+        "--centres or --centre-points, A has a row for each centre c, and predictions are k(Z, C) "
+        "A; it minimizes the squared errors plus R times the square of the norm of that "
+        "function.\n\n"
         "X and Y are numeric tables in text or .npy arrays, with the same number of rows. Y may "
         "have several columns.\n\n"
         "The exit status is 1 if the tolerance is not reached. The best coefficients are written "
@@ -453,7 +539,8 @@ const struct command cmd_krr = {
     .examples =
         "  gram krr x.npy y.npy -k gaussian -L 3.8 --ridge 0.1 -o coefficients.npy\n"
         "  gram krr x.csv y.csv -r 1e-3 --predict new.csv --predictions out.csv\n"
-        "  gram krr x.npy y.npy -r 1 --method cg --rank 5000 --device cuda --json",
+        "  gram krr x.npy y.npy -r 1 --method cg --rank 5000 --device cuda --json\n"
+        "  gram krr x.npy y.npy -r 1 --centres 2000 --chosen rows.csv -o a.npy",
     .least = 2,
     .most = 2,
     .settings_bytes = sizeof(struct settings),

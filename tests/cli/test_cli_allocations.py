@@ -52,6 +52,10 @@ COMMANDS = {
         "krr x.csv x.csv -r 1 --method cg --predict x.csv --predictions p.npy -o o.npy".split(),
         ["o.npy", "p.npy"],
     ),
+    "krr, centres": (
+        "krr x.csv x.csv -r 1 --centres 2 --chosen c.csv -o o.npy".split(),
+        ["c.csv", "o.npy"],
+    ),
     "solve": (
         "solve spd.npy b.csv -m cholesky --jitter 0,1 --report r.csv -o o.csv".split(),
         ["o.csv", "r.csv"],

@@ -59,6 +59,22 @@ def test_a_vector_and_the_report_for_people(files):
     gram("krr", "x.npy", "v.npy", "-r", 0.1)  # the median distance; the report alone
 
 
+@pytest.mark.parametrize("given", [False, True])
+def test_centres(files, given):
+    np.save("c.npy", X[5:20])
+    more = ["--centre-points", "c.npy"] if given else ["--centres", 15, "--chosen", "rows.csv"]
+    told = gram_json("krr", "x.npy", "y.npy", *KERNEL, "-r", 0.1, "-t", 1e-8, *more, "-o", "a.npy",
+                     "--predict", "z.csv", "--predictions", "p.npy")  # fmt: skip
+    rows = np.arange(5, 20) if given else np.loadtxt("rows.csv").astype(int)
+    assert told["method"] == "centres" and told["rank"] == 15 and told["floor"] > 0
+    k = gaussian(X, X[rows])
+    s = gaussian(X[rows], X[rows]) + told["floor"] * np.eye(15)
+    alpha = np.linalg.solve(k.T @ k + 0.1 * s, k.T @ Y)
+    assert np.load("a.npy").shape == (15, 2)
+    np.testing.assert_allclose(np.load("p.npy"), gaussian(Z, X[rows]) @ alpha, atol=1e-5)
+    assert "method          centres, 15 of them\n" in gram("krr", "x.npy", "y.npy", "-r", 1, *more)
+
+
 def test_refinement_writes_f64(files):
     told = gram_json("krr", "x.npy", "y.npy", *KERNEL, "-r", 1e-3, "--dtype", "f32", "--refine",
                      "--method", "cg", "-t", 1e-8, "-o", "a.npy", "--predict", "z.npy",
@@ -90,7 +106,7 @@ def test_a_kernel_that_is_not_positive_definite(files):
 WRONG = [
     (["x.npy", "y.npy"], "--ridge is not given", USAGE),
     (["x.npy", "y.npy", "-r", "-1"], "--ridge is -1", USAGE),
-    (["x.npy", "y.npy", "-r", "1", "--method", "lu"], "expected one of auto|cholesky|cg", USAGE),
+    (["x.npy", "y.npy", "-r", "1", "--method", "lu"], "one of auto|cholesky|cg|centres", USAGE),
     (["x.npy", "y.npy", "-r", "1", "--products", "0"], "--products is 0", USAGE),
     (["x.npy", "y.npy", "-r", "1", "-t", "0"], "--tolerance is 0", USAGE),
     (["x.npy", "y.npy", "-r", "1", "-k", "linear", "-L", "2"], "--bandwidth means nothing", USAGE),
@@ -98,6 +114,11 @@ WRONG = [
     (["x.npy", "y.npy", "-r", "1", "-o", "a.xlsx"], "cannot be written", USAGE),
     (["x.npy", "y.npy", "-r", "1", "--predict", "z.npy"], "without --predictions", USAGE),
     (["x.npy", "y.npy", "-r", "1", "--predictions", "p.npy"], "without --predict,", USAGE),
+    (["x.npy", "y.npy", "-r", "1", "--centres", "61"], "--centres is 61, expected at", USAGE),
+    (["x.npy", "y.npy", "-r", "1", "--chosen", "c.npy"], "--chosen is given without", USAGE),
+    (["x.npy", "y.npy", "-r", "1", "--centres", "3", "--centre-points", "z.npy"], "only", USAGE),
+    (["x.npy", "y.npy", "-r", "1", "--centres", "3", "--method", "cg"], "centres are", BAD_DATA),
+    (["x.npy", "y.npy", "-r", "1", "--centre-points", "y.npy"], "2 columns, but", BAD_DATA),
     (["x.npy", "y.npy", "-r", "1", "-o", "x.npy"], "x.npy", USAGE),
     (["x.npy", "y.npy", "-r", "1", "--predict", "z.npy", "--predictions", "z.npy"], "z", USAGE),
     (["x.npy", "z.npy", "-r", "1"], "z.npy has 8 rows, but x.npy has 60", BAD_DATA),
