@@ -9,6 +9,7 @@
 #include "progress.h"
 #include "remarks.h"
 #include "text.h"
+#include "unseen.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -216,6 +217,8 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     if (status == CLI_OK)
         status = check_labels(&model, operands[1], &table, target, &remarks, why);
     if (status == CLI_OK)
+        status = unseen_look(&model, &table, &remarks, why);
+    if (status == CLI_OK)
         status = remarks_print(&remarks, "score", operands[1], s->strict, why);
     if (status == CLI_OK)
         status = evaluate(&model, &table, target, s->chart, &judged, why);
@@ -247,6 +250,8 @@ const struct command cmd_score = {
         "which classes are taken for which. With more than two classes, F1 is the mean over the "
         "classes that occur or are predicted, and AUC the mean over the classes that occur, each "
         "against all others. A label that is no class of the model counts as wrong.\n\n"
+        "What the training table did not have is remarked on standard error, as gram predict "
+        "does; --strict refuses it.\n\n"
         "Both say how many rows the intervals or sets of 90 % cover, which gram predict gives, "
         "and how wide or large these are on average.\n\n"
         "--chart draws, for a classification, the confusion matrix, in which a cell is as dark as "

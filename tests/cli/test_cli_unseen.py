@@ -124,3 +124,13 @@ def test_dates_that_are_asked_to_be_categories(tmp_path):
     assert "of a category that the training table did not have" in note
     report = gram_json("cv", data, "-y", "y", "-k", "3", "--categorical", "day", *FAST)
     assert report["mean"]["r2"] > 0.99
+
+
+def test_a_score_has_the_same_remarks(model):
+    write_rows(model / "s.csv", [[*NAMES, "y"], [*GOOD, 4], [24.5, "", "x", *GOOD[3:], 5]])
+    done = gram_run("score", "m.gram", "s.csv", "--json", cwd=model)
+    found = [(r["code"], r["column"], r["line"]) for r in json.loads(done.stdout)["remarks"]]
+    assert sorted(found) == [("far", "a", 3), ("unknown-category", "kind", 3)]
+    assert len(done.notes) == 2
+    done = gram_run("score", "m.gram", "s.csv", "--strict", cwd=model, status=BAD_DATA)
+    assert done.stdout == "" and "2 remarks" in done.stderr
