@@ -111,7 +111,7 @@ typedef struct gram_machine_options {
                      gram_machine_fit) */
     int64_t centres; /* of the machine that learns from all rows of a large table, >= 10 (see
                         gram_machine_fit); 0: as many as pay, from 80,000 rows on, or from 50,000
-                        if they are more than leaf_rows; -1: none */
+                        if they are more than leaf_rows, and none on a GPU; -1: none */
 } gram_machine_options;
 
 /* clang-format off */
@@ -160,8 +160,9 @@ typedef struct gram_machine gram_machine;
  * leaf is better so, and kept if the rows that were held out are predicted better with them.  These
  * rows give the score ("held_out" of the
  * description, in place of "leave_one_out"), the probabilities and the intervals; they are not
- * learned from.  options.centres = 0 takes as many as n m^2 = 2e12 allows (1e14 on a GPU), 2000 to
- * 10,000, and on a CPU leaves of about 1e9 / n rows, 4000 at least; leaf_rows limits them as ever.
+ * learned from.  options.centres = 0 takes as many as n m^2 = 2e12 allows, 2000 to 10,000, and
+ * leaves of about 1e9 / n rows, 4000 at least; leaf_rows limits them as ever.  On a GPU, whose
+ * leaves are large, it means none.
  * After Williams and Seeger, NIPS 2000, and Rudi et al., NIPS 2017.
  *
  * Encoding: numbers are shifted and scaled by the statistics of the training rows.  A missing

@@ -26,8 +26,9 @@
 #include <string.h>
 
 enum {
-    /* From here on this pays: an exact solve of all rows takes twice as long.  With 60,000 rows
-     * it takes as long, and is no worse.  SPLIT_ROWS: where memory wants a tree anyway. */
+    /* From here on a table is large by itself, on a CPU: an exact solve of 30,000 rows takes 72 s
+     * of a core, and its time grows with the square of the rows.  SPLIT_ROWS: where memory wants a
+     * tree anyway.  A GPU solves large leaves so quickly that centres only took longer. */
     LARGE_ROWS = 80000,
     SPLIT_ROWS = 50000,
     HELD_ROWS = 4000, /* most rows that are held out, at most a tenth */
@@ -38,10 +39,10 @@ enum {
     LEAST_FIRST = 30 /* rows held out in the first leaf, by which the leaves are chosen */
 };
 
-/* The work of a fit on each device: multiplications n m^2 of the base, of which a core does some
- * 2e10 a second in f64, and pairs n n_leaf of the corrections, of which it does some 1e7, all
- * iterations included (AMD EPYC, Zen 4). */
-static const double host_products = 2e12, host_pairs = 1e9, device_products = 1e14;
+/* The work of a fit on a CPU: multiplications n m^2 of the base, of which a core does some 2e10 a
+ * second in f64, and pairs n n_leaf of the corrections, of which it does some 1e7, all iterations
+ * included (AMD EPYC, Zen 4). */
+static const double host_products = 2e12, host_pairs = 1e9;
 
 static bool on_host(const gram_context *g)
 {
@@ -58,14 +59,13 @@ static int64_t held_rows(int64_t rows)
 /* The centres of the base for that many rows; 0 where a table is not large. */
 static int64_t centres_of(const gram_context *g, const struct machine_job *job, int64_t rows)
 {
-    const double most = on_host(g) ? host_products : device_products;
     const double memory = job->memory / (4.0 * (double)gram_machine_centres_bytes(1));
-    int64_t train = rows - held_rows(rows), m = (int64_t)sqrt(most / (double)train);
+    int64_t train = rows - held_rows(rows), m = (int64_t)sqrt(host_products / (double)train);
 
     if (job->o.centres > 0)
         return gram_least(job->o.centres, train / 2);
-    if (job->o.centres < 0 || job->o.search < 0 || job->o.ensemble > 1 || job->o.weights ||
-        rows < (job->leaf_rows < rows ? SPLIT_ROWS : LARGE_ROWS))
+    if (job->o.centres < 0 || !on_host(g) || job->o.search < 0 || job->o.ensemble > 1 ||
+        job->o.weights || rows < (job->leaf_rows < rows ? SPLIT_ROWS : LARGE_ROWS))
         return 0;
     m = gram_least(gram_most(m, FEW_CENTRES), MOST_CENTRES);
     m = gram_least(gram_least(m, train / 8), (int64_t)sqrt(memory));
