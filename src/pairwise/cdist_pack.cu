@@ -2,11 +2,13 @@
  * cdist_pack.cu - the rows of x and y as 16-bit numbers for the tensor cores, see pair_params.h
  *
  * A coordinate e of a row (for squared distances, of the difference to a centre, which changes no
- * distance) becomes hi + lo, binary16 both, after the row was multiplied by the power of two that
+ * distance) becomes hi + lo, binary16 both, after the row was multiplied by a power of two.  That
  * brings its largest coordinate to [2^14, 2^15):
  *     |e - hi - lo| <= 2^-23 |e|       where |e| >= 2^-16 of the row's largest
  *                   <= 2^-39 of the row's largest, elsewhere
- * Numbers of 16 bits that are not centred need no lo (PLANES 1).
+ * Numbers of 16 bits that are not centred need no lo (PLANES 1).  For squared distances the powers
+ * are twelve binary digits apart, so that rows whose largest coordinates are within [2^-8, 2^4), as
+ * in most data, have one in common; a row's largest comes to [2^3, 2^15), and 2^-39 is 2^-28.
  *
  * Parameters (-D): STORED and STEP as in cdist.cu, PLANES, BK, COSINE (1: rows end up with norm 1).
  * A warp packs eight rows; its lane 8 q + r reads columns 8 q .. 8 q + 7 of every 32 of row r.
@@ -25,6 +27,7 @@
 #define THREADS      256
 #define CENTRED      (STEP == PAIR_TWO)
 #define SMALL        0.25f /* 2^-16 of a row's largest: lo has all its digits from here on */
+#define COMMON_SHIFT 11    /* of rows of [2^-8, 2^4), squared distances */
 #define SUM_LANES    8     /* of cdist_centre: that add up a column */
 #define INFINITE     __int_as_float(0x7f800000)
 #define NOT_A_NUMBER __int_as_float(0x7fc00000)
@@ -95,6 +98,15 @@ static __device__ int exponent_of(float x)
 
     return (int)((unsigned)__float_as_int(small ? x * power_of_two(24) : x) >> 23) - 127 -
            (small ? 24 : 0);
+}
+
+/* The exponent of the scale of a row whose largest coordinate has this one. */
+static __device__ int shift_of(int exponent)
+{
+    if (!CENTRED || COSINE)
+        return 14 - exponent;
+    const int above = 3 - exponent; /* counted from the largest with COMMON_SHIFT; >= -125 */
+    return COMMON_SHIFT + (above + 132) / 12 * 12 - 132;
 }
 
 /*
@@ -202,7 +214,7 @@ static __device__ void pack_rows(const struct square_params *a, int which, long 
     largest = over_row(largest, true);
     if (!(squares <= 0x1.fffffffffffffp1023))
         s.from = nullptr, largest = 0;
-    const int shift = largest > 0 ? 14 - exponent_of(largest) : 0;
+    const int shift = largest > 0 ? shift_of(exponent_of(largest)) : CENTRED ? COMMON_SHIFT : 0;
     char *to = panels->data + item * panels->item_bytes +
                panel * SQUARE_ROWS * padded * 2 * PLANES + (row - panel * SQUARE_ROWS) * 16;
     for (long long k = 8 * q; k < padded; k += 32)

@@ -25,6 +25,7 @@ struct fused {
     const struct gram_kernel_matmul_op *op;
     struct cuda_cdist_plan plan; /* of the kernel matrix */
     bool tensor;                 /* kernel_matmul_tensor.cu */
+    bool wide;                   /* WIDE */
     int rows, columns;           /* ROWS and COLUMNS; strips of a block with `tensor` */
     bool mirrors;                /* MIRROR */
     int64_t groups, slices, slice_points;
@@ -32,6 +33,7 @@ struct fused {
     char *sums, *images;         /* images: the sums of mirror images */
     double *kept;                /* what rows of later rounds have got */
     struct square_params square; /* with `tensor`: panels of the items of a round */
+    char *v_panels;              /* with `wide` */
 };
 
 /* ---- cuda_kernel_matmul_fused.c -------------------------------------------------------------- */

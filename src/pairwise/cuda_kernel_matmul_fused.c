@@ -26,8 +26,9 @@ enum {
     SLICE_POINTS = 2048,   /* of y at most: sums of f32 are no longer */
     LEAST_SHARES = 4096,   /* blocks that slices are made for, of enough points */
     ROUND_BYTES = 1 << 26, /* of sums */
-    MIRROR_BYTES =
-        1 << 28,         /* of sums with those of mirror images: a block has n of them a column */
+    LARGE_ROUND_BYTES =
+        1 << 28,         /* with those of mirror images, of which a block has n a column; and of
+                            many columns by tensor cores, whose blocks take as long as rounds */
     MIRROR_COLUMNS = 8,  /* of v a pass */
     MIRROR_NUMBERS = 38, /* coordinates of a point, and twice the columns */
     MIRROR_SHARED =
@@ -260,7 +261,7 @@ static void plan_rounds(const gram_context *g, struct fused *f)
     const int64_t m = f->op->out.rows, block = block_of(f);
     const bool narrow =
         g->matmul_form == GRAM_MATMUL_BLOCKS || g->matmul_form == GRAM_MATMUL_TENSOR_BLOCKS;
-    const int64_t bytes = narrow ? 1 : f->mirrors ? MIRROR_BYTES : ROUND_BYTES;
+    const int64_t bytes = narrow ? 1 : f->mirrors || f->wide ? LARGE_ROUND_BYTES : ROUND_BYTES;
     const int64_t blocks = bytes / (slice_bytes(f, block) + image_bytes(f, block));
     const int64_t item_blocks = gram_ceil_div(m, block);
 

@@ -59,11 +59,29 @@ struct kernel_vjp_params {
   (TENSOR_STAGES(columns) * (TENSOR_CHUNK + TENSOR_SIDE(columns)) + TENSOR_SIDE(columns) + \
    TENSOR_SUMS(columns) + ((slots) ? TENSOR_SLOTS : 0))
 
+/* The same with WIDE: panels of v in the place of their rows, and no sums. */
+#define WIDE_STAGES         2
+#define WIDE_POINTS         256 /* of y at least */
+#define WIDE_PANEL(columns) (2 * SQUARE_ROWS * 4 * (columns))
+#define WIDE_SHARED(columns) \
+  (WIDE_STAGES * (TENSOR_CHUNK + SQUARE_ROWS * 8 + WIDE_PANEL(columns)) + SQUARE_ROWS * 8)
+
 /* A block has strips of SQUARE_ROWS rows of x one after the other. */
 struct kernel_tensor_params {
+    const char *v_panels; /* with WIDE: of the first item of the round, [item][group] */
+    long long v_group_bytes;
     struct square_panels side[2];        /* of x and y, from the first item of the round on */
     long long chunks, strips;            /* chunks: of a row */
     struct kernel_matmul_params product; /* last: see pair_params */
+};
+
+/* ---- kernel_matmul_pack.cu ------------------------------------------------------------------ */
+
+struct kernel_pack_params {
+    struct device_view v;
+    char *panels; /* of the first item, [item][group] */
+    long long first_item, items, groups, rows, columns;
+    long long batch_ndim, batch_shape[DEVICE_DIMS];
 };
 
 /* ---- kernel_matmul_sum.cu ------------------------------------------------------------------- */

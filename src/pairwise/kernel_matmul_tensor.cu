@@ -9,32 +9,34 @@
  * come to shared memory by asynchronous copies, STAGES - 1 ahead and so into the next tile, and the
  * ends of rows of y and their rows of v come with the first chunk of a tile.  A thread has 64 inner
  * products, as mma_tile.cuh says, which become distances and then elements in the same registers.
- * For each column of v it then adds up the products of its 8 rows, and, with MIRROR, of its 8
- * columns with the rows of v that belong to x.  Lanes that share a row or a column add up theirs by
- * shuffles.  Sums of rows wait in shared memory for the end of the slice.  Those of columns are the
- * mirror images; they go to a place of the block of rows at once, and strips after the first one
- * add to what the same thread has written there.  The order of all sums follows from the sizes of
- * the problem alone.
+ * How they are multiplied depends on the columns of v: kernel_matmul_narrow.cuh uses each element
+ * for its mirror image too, and kernel_matmul_wide.cuh has tensor cores multiply.  The order of all
+ * sums follows from the sizes of the problem alone.
  *
  * As in cdist_mma.cu, with e the rows shifted by one vector and N = |e_x|^2 + |e_y|^2,
  *   s = N - 2 e_x.e_y
- * is wrong by at most (6 + 3 k / 8) eps N: halves and the last additions cost 6 eps N, and tensor
+ * is wrong by at most (8 + 3 k / 8) eps N: halves and the last additions cost 8 eps N, and tensor
  * cores, which truncate, at most 2 eps of a partial sum, which is at most N / 2, for each of three
  * products of 16 columns, twice.  gram.h allows a distance (k + 8) eps + 1e-6 of itself, and so s
  * (2 k + 32) eps: enough where s >= N / 4.  All other elements, and those where numbers over- or
  * underflow, are summed again from differences, by the thread that has them.
  *
  * With RELAXED fewer are.  For f = e^-t, t = r s^e, and for Matern functions |df / dt| <= |f|, so
- * that f is wrong by |f| r e s^(e - 1) times the error of s: by (24 + 3 k / 2) eps |f| where
- *   r N <= 4,  e = 1;     r N <= 8 s^(1/2),  e = 1/2.
- * The error that gram.h allows a product has (n + 8) eps |f v| for each point, of which sums take
- * fewer than 40 eps.  Points that coincide have a computed s below N / 1024 all the same, and so
- * f(0) to the last bit.
+ * that f is wrong by |f| r e s^(e - 1) times the error of s.  That is at most A eps |f| where
+ *   r N <= A / (8 + 3 k / 8),  e = 1;     r N <= 2 s^(1/2) A / (8 + 3 k / 8),  e = 1/2.
+ * A is n - 32, and at most 512.  The error that gram.h allows a product has (n + 8) eps |f v| for
+ * each point, of which sums take
+ * fewer than 40 eps.  Points that coincide have a computed s below 2^-16 N with k <= 256, and below
+ * N / 1024 in any case: these are summed again all the same, so that f(0) is right to the last bit.
+ *
+ * Rows and columns of a warp mostly have one factor.  Its sums are then compared with one bound,
+ * that of the largest N, and no other test is made as long as none is below.
  *
  * Parameters (-D), set by cuda_kernel_matmul_tensor.c:
  *   STORED, FUNCTION, OUTPUT, BASE, SLOPE, HYPERS
  *             as in cdist.cu, whose STEP is PAIR_TWO
  *   COLUMNS   of v that a pass takes at most
+ *   WIDE      1: kernel_matmul_wide.cuh multiplies, else kernel_matmul_narrow.cuh
  *   MIRROR    1: y is x
  *   RELAXED   1: f is one of those above, and n >= 2 k + 64
  *
@@ -61,13 +63,14 @@
 #define PLANES    2
 #define PLANE_X   (TILE * TENSOR_BK * 2) /* bytes */
 #define PLANE_Y   PLANE_X
-#define STAGES    TENSOR_STAGES(COLUMNS)
-#define ROW_WARPS 2 /* a tile is shared by 2 by 4 warps */
-#define COL_WARPS 4
+#define WARP_ROWS (WIDE ? 16 : 64)
+#define STAGES    (WIDE ? WIDE_STAGES : TENSOR_STAGES(COLUMNS))
 
 /* e^-t alone, t a positive multiple of a power of the sum */
 #define PLAIN                                                                          \
   (OUTPUT == PAIR_VALUE && FUNCTION >= PAIR_LAPLACE && FUNCTION <= PAIR_EXPONENTIAL_POWER)
+/* Sums come times r log2 e, so that f is 2^-sum. */
+#define SCALED (PLAIN && BASE == PAIR_SAME)
 /* Functions of few instructions; a copy of another one for every element would be long, so that
  * elements pass through shared memory to one. */
 #define SHORT                                                                         \
@@ -97,23 +100,35 @@ struct __align__(8) two_numbers
 
 /* ---- Shared memory --------------------------------------------------------------------------- */
 
-/* Ends of 128 rows, and the rows of v that are theirs: [column][row]. */
+/* Ends of 128 rows, and the rows of v that are theirs: [column][row], or a panel of them. */
 struct side {
     __align__(16) struct square_row end[TILE];
+#if WIDE
+    __align__(16) char v[WIDE_PANEL(COLUMNS)];
+#else
     float v[COLUMNS][TILE];
+#endif
 };
 
 struct memory {
     __align__(128) char stage[STAGES][TENSOR_CHUNK];
+#if WIDE
+    struct side y[STAGES];
+    struct {
+        __align__(16) struct square_row end[TILE];
+    } x;
+#else
     struct side x, y[STAGES];
-    float rows[COL_WARPS][COLUMNS][TILE];
-    float mirrors[2][ROW_WARPS][COLUMNS][TILE]; /* of two tiles in turn */
+    float rows[ACROSS][COLUMNS][TILE];
+    float mirrors[2][TILE / WARP_ROWS][COLUMNS][TILE]; /* of two tiles in turn */
+#endif
 #if !SHORT
     float slots[16][THREADS];
 #endif
 };
 
-static_assert(sizeof(struct memory) == TENSOR_SHARED(COLUMNS, !SHORT),
+static_assert(sizeof(struct memory) ==
+                  (WIDE ? WIDE_SHARED(COLUMNS) : TENSOR_SHARED(COLUMNS, !SHORT)),
               "kernel_matmul_params.h knows the size");
 
 /* ---- What a block computes: the same for all of its threads ---------------------------------- */
@@ -126,12 +141,27 @@ struct share {
     float *sums; /* of the slice and the group, from row 0 of the round on */
     int columns;
     long long begin, end; /* points */
-    const char *x_panel, *y_panel;
+    int points;           /* end - begin */
+    const char *x_panel, *y_panel, *v_panel; /* v_panel: with WIDE */
     const struct square_row *x_end, *y_end;
-    long long mirror_begin, mirror_end; /* points whose elements are mirrored */
+    int kept;                     /* 1: a stage has the same chunk of x in every tile */
+    int mirror_begin, mirror_end; /* tiles of the slice whose elements are mirrored */
     float *mirrors;                     /* of the block and the group */
-    float rate;                         /* of PLAIN: f is 2^(rate s^e) */
+    float rate;                         /* of PLAIN: f is 2^-(rate s^e) */
+    float slack;                        /* of RELAXED: (8 + 3 k / 8) / A */
 };
+
+/* Tiles of the slice that begin before a point. */
+static __device__ int tiles_until(const struct share *share, long long point)
+{
+    return point <= share->begin ? 0 : (int)((point - share->begin + TILE - 1) / TILE);
+}
+
+/* Of v. */
+static __device__ int columns_of(const struct share *share)
+{
+    return COLUMNS == 1 ? 1 : share->columns;
+}
 
 /* The at'th share of a round, if there is one: blocks that follow each other read the same
  * points. */
@@ -169,14 +199,19 @@ static __device__ bool find_share(const struct kernel_tensor_params *t, long lon
     share->end = share->end < p->cols ? share->end : p->cols;
     if (MIRROR && filled && share->begin < first)
         share->begin = first;
-    share->mirror_begin = next;
-    share->mirror_end = MIRROR && filled ? p->cols / block * block : 0;
+    share->points = share->end > share->begin ? (int)(share->end - share->begin) : 0;
+    share->slack = (8 + 0.375f * (float)p->depth) / (float)(p->cols < 544 ? p->cols - 32 : 512);
+    share->kept = t->chunks <= STAGES && STAGES % (int)t->chunks == 0;
+    share->mirror_begin = tiles_until(share, next);
+    share->mirror_end = MIRROR && filled ? tiles_until(share, p->cols / block * block) : 0;
     share->mirrors = (float *)a->mirrors +
                      ((local * blocks + at % blocks) * a->columns + group * COLUMNS) * p->cols;
     share->x_panel = t->side[0].data + local * t->side[0].item_bytes +
                      first / TILE * t->chunks * (PLANES * PLANE_X);
     share->y_panel = t->side[1].data + local * t->side[1].item_bytes +
                      share->begin / TILE * t->chunks * (PLANES * PLANE_Y);
+    share->v_panel = t->v_panels + (local * a->groups + group) * t->v_group_bytes +
+                     share->begin / TILE * WIDE_PANEL(COLUMNS);
     share->x_end = t->side[0].rows + local * t->side[0].item_rows + first;
     share->y_end = t->side[1].rows + local * t->side[1].item_rows + share->begin;
     return true;
@@ -184,42 +219,70 @@ static __device__ bool find_share(const struct kernel_tensor_params *t, long lon
 
 /* ---- Copies ---------------------------------------------------------------------------------- */
 
-/* The chunk of a strip that is asked for next: its number, that within its tile, and that tile. */
+/* The chunk of a strip that is asked for next: its number, that within its tile, and that tile;
+ * where it goes, and the tile's side; its panel of y, and this thread's row of v. */
 struct source {
-    int step, chunk, tile;
+    int step, chunk, tile, stage, side;
+    const char *y;
+    const float *v; /* without WIDE */
 };
+
+static __device__ int next_of(int stage)
+{
+    return stage + 1 == STAGES ? 0 : stage + 1;
+}
+
+static __device__ struct source first_source(const struct kernel_tensor_params *t,
+                                             const struct share *share)
+{
+    const long long row = share->begin + threadIdx.x % TILE;
+
+    return {0, 0, 0, 0, 0, share->y_panel, share->v + row * t->product.v.row_stride};
+}
 
 /* Queues the ends of the tile's rows of y, and their rows of v: zeros behind the last point. */
 static __device__ void copy_side(const struct kernel_tensor_params *t, const struct share *share,
-                                 struct side *to, int tile)
+                                 struct side *to, struct source *from)
 {
-    const struct device_view *v = &t->product.v;
-    const long long first = share->begin + tile * TILE;
-    const int thread = (int)threadIdx.x, row = thread % TILE;
-    const bool there = first + row < share->end;
-    const float *from = share->v + (there ? first + row : share->begin) * v->row_stride;
+    const unsigned thread = threadIdx.x;
 
     if (thread < TILE / 2)
-        ptx_copy_async<16>(to->end + thread * 2, share->y_end + tile * TILE + thread * 2, 16);
-    for (int c = thread / TILE; c < share->columns; c += THREADS / TILE)
-        ptx_copy_async<4>(&to->v[c][row], from + c * v->col_stride, there ? 4 : 0);
+        ptx_copy_async<16>(to->end + thread * 2, share->y_end + from->tile * TILE + thread * 2, 16);
+#if WIDE
+    copy_all<WIDE_PANEL(COLUMNS)>(to->v,
+                                  share->v_panel + (long long)from->tile * WIDE_PANEL(COLUMNS));
+#else
+    const struct device_view *v = &t->product.v;
+    const unsigned row = thread % TILE;
+    const bool there = row < share->points - from->tile * TILE;
+    const float *one = there ? from->v : share->v; /* an address that may be read */
+
+#  pragma unroll 1
+    for (int c = (int)(thread / TILE); c < columns_of(share); c += THREADS / TILE)
+        ptx_copy_async<4>(&to->v[c][row], one + c * v->col_stride, there ? 4 : 0);
+    from->v += TILE * v->row_stride;
+#endif
 }
 
 /* Queues the next chunk of a strip, if there is one. */
 static __device__ void copy_next(const struct kernel_tensor_params *t, const struct share *share,
                                  struct memory *memory, struct source *from, int strip, int steps)
 {
+    const int chunks = (int)t->chunks;
+
     if (from->step < steps) {
-        char *to = memory->stage[from->step % STAGES];
-        copy_all<PLANES * PLANE_X>(to, share->x_panel + (strip * t->chunks + from->chunk) *
-                                                            (PLANES * PLANE_X));
-        copy_all<PLANES * PLANE_Y>(to + PLANES * PLANE_X,
-                                   share->y_panel + (long long)from->step * (PLANES * PLANE_Y));
+        char *to = memory->stage[from->stage];
+        if (from->step < STAGES || !share->kept)
+            copy_all<PLANES * PLANE_X>(to, share->x_panel + ((long long)strip * chunks +
+                                                             from->chunk) *
+                                                                (PLANES * PLANE_X));
+        copy_all<PLANES * PLANE_Y>(to + PLANES * PLANE_X, from->y);
+        from->y += PLANES * PLANE_Y;
         if (from->chunk == 0)
-            copy_side(t, share, &memory->y[from->tile % STAGES], from->tile);
-        if (++from->chunk == (int)t->chunks)
-            from->chunk = 0, from->tile++;
-        from->step++;
+            copy_side(t, share, &memory->y[from->side], from);
+        if (++from->chunk == chunks)
+            from->chunk = 0, from->tile++, from->side = next_of(from->side);
+        from->step++, from->stage = next_of(from->stage);
     }
     ptx_copy_commit();
 }
@@ -228,23 +291,29 @@ static __device__ void copy_next(const struct kernel_tensor_params *t, const str
 static __device__ void load_strip(const struct kernel_tensor_params *t, const struct share *share,
                                   struct memory *memory, int strip)
 {
+    const int row = (int)threadIdx.x % TILE;
+#if !WIDE
     const struct device_view *v = &t->product.v;
     const long long rows = t->product.round.rows - share->row - strip * TILE;
-    const int row = (int)threadIdx.x % TILE;
     const long long point = t->product.round.first_row + share->row + strip * TILE + row;
+#endif
 
     if (threadIdx.x < TILE) {
         struct square_row end = share->x_end[strip * TILE + row];
         end.factor *= -2;
         memory->x.end[row] = end;
     }
+#if !WIDE
     if (MIRROR)
-        for (int c = (int)threadIdx.x / TILE; c < share->columns; c += THREADS / TILE)
+#  pragma unroll 1
+        for (int c = (int)threadIdx.x / TILE; c < columns_of(share); c += THREADS / TILE)
             memory->x.v[c][row] =
                 row < rows ? share->v[point * v->row_stride + c * v->col_stride] : 0.0f;
-    for (int w = 0; w < COL_WARPS; w++)
-        for (int c = (int)threadIdx.x / TILE; c < share->columns; c += THREADS / TILE)
+    for (int w = 0; w < ACROSS; w++)
+#  pragma unroll 1
+        for (int c = (int)threadIdx.x / TILE; c < columns_of(share); c += THREADS / TILE)
             memory->rows[w][c][row] = 0;
+#endif
 }
 
 /* ---- Elements of the kernel matrix ----------------------------------------------------------- */
@@ -254,9 +323,10 @@ struct tile {
     const struct kernel_tensor_params *t;
     const struct share *share;
     const struct pair_map *map;
-    float least;   /* s / N of elements that are not summed again */
-    int strip, at; /* at: of the slice */
-    int cols;      /* points that it has */
+    struct square_row rows; /* what those of the warp have in common */
+    float least;            /* s / N of elements that are not summed again */
+    int strip, at;          /* at: of the slice */
+    int cols;               /* points that it has */
 };
 
 /* The sum of the differences' squares, rows counted from those of the tile on. */
@@ -280,30 +350,35 @@ static __device__ float direct_sum(const struct tile *tile, int row, int col)
 }
 
 /* Whether a sum s of N = limit is exact enough: NaN and infinity are not. */
-static __device__ bool is_good(float s, float limit, float least)
+static __device__ bool is_good(float s, float limit, float least, float smallest)
 {
-    return fmaf(-least, limit, s) >= SMALLEST;
+    return fmaf(-least, limit, s) >= smallest;
 }
 
-/* Sums again what is not good of 4 blocks of a thread, from element 0 in this row and column on. */
-static __device__ void correct(const struct tile *tile, const struct side *x, const struct side *y,
-                               int row, int col, float (*s)[4])
+/* Sums again what is not good of 4 blocks of a thread, from element 0 in this row and column on;
+ * sums come times unit. */
+static __device__ void correct(const struct tile *tile, const struct square_row *x,
+                               const struct square_row *y, int row, int col, float unit,
+                               float (*s)[4])
 {
     unsigned bits = 0;
 
 #pragma unroll
     for (int j = 0; j < 4; j++) {
-        const struct two_rows two = *(const struct two_rows *)(y->end + col + j * 8);
+        const struct two_rows two = *(const struct two_rows *)(y + col + j * 8);
 #pragma unroll
         for (int e = 0; e < 4; e++) {
-            const float limit = x->end[row + e / 2 * 8].limit + two.at[e % 2].limit;
-            bits |= is_good(s[j][e], limit, tile->least) ? 0 : 1u << (j * 4 + e);
+            const float limit = x[row + e / 2 * 8].limit + two.at[e % 2].limit;
+            bits |= is_good(s[j][e], limit * unit, tile->least, unit * SMALLEST)
+                        ? 0
+                        : 1u << (j * 4 + e);
         }
     }
 #pragma unroll 1
     for (; bits; bits &= bits - 1) {
         const int bit = __ffs((int)bits) - 1;
-        const float sum = direct_sum(tile, row + bit / 2 % 2 * 8, col + bit / 4 * 8 + bit % 2);
+        const float sum =
+            direct_sum(tile, row + bit / 2 % 2 * 8, col + bit / 4 * 8 + bit % 2) * unit;
 #pragma unroll
         for (int j = 0; j < 4; j++)
 #pragma unroll
@@ -312,14 +387,21 @@ static __device__ void correct(const struct tile *tile, const struct side *x, co
     }
 }
 
-/* f of a finished sum. */
+/* f of a finished sum, which comes times unit_of. */
 static __device__ float value_of(const struct tile *tile, float s)
 {
-#if PLAIN
-    return ptx_exp2(tile->share->rate * raised(&tile->map->base, BASE, s));
+#if SCALED
+    return ptx_exp2(-s);
+#elif PLAIN
+    return ptx_exp2(-tile->share->rate * raised(&tile->map->base, BASE, s));
 #else
     return mapped(tile->map, s);
 #endif
+}
+
+static __device__ float unit_of(const struct tile *tile)
+{
+    return SCALED ? tile->share->rate : 1;
 }
 
 static __device__ void map_block(const struct tile *tile, struct memory *memory, float (*s)[4])
@@ -341,234 +423,194 @@ static __device__ void map_block(const struct tile *tile, struct memory *memory,
 #endif
 }
 
-/* From the inner products of a thread to its elements, which are 0 behind the last point. */
-static __device__ void find_elements(const struct tile *tile, struct memory *memory,
-                                     const struct side *y, float (&acc)[BLOCKS][4])
+/* The largest limit of some rows, and their factor, 0 where they have several. */
+template <int COUNT> static __device__ struct square_row common_of(const struct square_row *end)
 {
-    const struct side *x = &memory->x;
-    const unsigned thread = ptx_thread();
-    const int col = col_of(0, thread);
+    const unsigned lane = ptx_thread() % 32;
+    const float factor = end->factor;
+    unsigned most = 0;
+    bool same = true;
 
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const int row = row_of(i * 4, thread);
-        const struct square_row ends[2] = {x->end[row], x->end[row + 8]};
-        float (*s)[4] = acc + i * 4;
-        bool good = true;
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            const struct two_rows two = *(const struct two_rows *)(y->end + col + j * 8);
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                const struct square_row one = ends[e / 2], other = two.at[e % 2];
-                const float limit = one.limit + other.limit;
-                s[j][e] = fmaf(s[j][e] * one.factor, other.factor, limit);
-                good &= is_good(s[j][e], limit, tile->least);
-            }
-        }
-        if (!good)
-            correct(tile, x, y, row, col, s);
-        map_block(tile, memory, s);
-        if (tile->cols < TILE)
-#pragma unroll
-            for (int e = 0; e < 16; e++)
-                if (col + e / 4 * 8 + e % 2 >= tile->cols)
-                    s[e / 4][e % 4] = 0;
+    for (int i = 0; i < COUNT; i += 32) {
+        const struct square_row row = end[lane % COUNT + i];
+        const unsigned limit = __float_as_uint(row.limit); /* NaN is the largest one */
+        most = limit > most ? limit : most;
+        same &= row.factor == factor;
     }
+    same = __all_sync(~0u, same);
+    return {__uint_as_float(__reduce_max_sync(~0u, most)), same ? factor : 0};
 }
 
 #if RELAXED
-/* The larger of all limits of a warp's rows, added to that of its columns. */
-static __device__ float most_norms(const struct side *x, const struct side *y)
-{
-    const int lane = (int)threadIdx.x % 32, row = row_of(0) / 64 * 64 + lane;
-    const float one = x->end[row].limit, two = x->end[row + 32].limit;
-    const unsigned rows = __reduce_max_sync(~0u, __float_as_uint(one > two ? one : two));
-    const unsigned cols =
-        __reduce_max_sync(~0u, __float_as_uint(y->end[col_of(0) / 32 * 32 + lane].limit));
-
-    return __uint_as_float(rows) + __uint_as_float(cols);
-}
-
 /* The least s / N as RELAXED says above; most: the largest N. */
-static __device__ float least_share(const struct pair_map *map, float most)
+static __device__ float least_share(const struct tile *tile, float most)
 {
+    const struct pair_map *map = tile->map;
+    const float least = tile->t->product.pair.depth <= 256 ? 0x1p-16f : 0x1p-10f;
     const int kind = BASE == PAIR_RUN_TIME ? (int)map->base.kind : BASE;
-    const float rate = (float)map->scale;
+    const float rate = (float)map->scale, slack = tile->share->slack;
     float share = 0.25f;
 
-    if (kind == PAIR_SAME && rate * most <= 4)
+    if (kind == PAIR_SAME && rate * most * slack <= 1)
         share = 0;
     if (kind == PAIR_SQRT)
-        share = rate * rate * most / 64;
-    return share >= 0.25f || share != share ? 0.25f : share < 0x1p-10f ? 0x1p-10f : share;
+        share = (rate * slack / 2) * (rate * slack / 2) * most;
+    return share >= 0.25f || share != share ? 0.25f : share < least ? least : share;
 }
 #endif
 
-/* ---- Products -------------------------------------------------------------------------------- */
+/* What holds for all elements of a warp whose rows have one factor, and its columns too. */
+struct alike {
+    bool there;
+    float factor; /* of the inner products */
+    int least;    /* the bits of a sum: none below it is good */
+};
 
-/* Of 2 COUNT numbers a lane keeps those of its half, with what the lane `apart` adds to them. */
-template <int COUNT> static __device__ void halve(float *s, int apart)
+/* Rows and columns of the tile that a warp has; sets tile->least.  An element then needs no test of
+ * its own N: one of the largest N will do, where few sums are near it. */
+static __device__ struct alike find_alike(struct tile *tile, const struct square_row *y)
 {
-    const bool high = threadIdx.x & (unsigned)apart;
+    struct alike alike = {false, 0, 0};
 
-#pragma unroll
-    for (int n = 0; n < COUNT; n++) {
-        const float sent = high ? s[n] : s[n + COUNT], kept = high ? s[n + COUNT] : s[n];
-        s[n] = kept + __shfl_xor_sync(~0u, sent, apart);
-    }
+    tile->least = 0.25f;
+#if RELAXED
+    const struct square_row cols = common_of<WARP_COLS>(y + ptx_thread() / 32 % ACROSS * WARP_COLS);
+    const float unit = unit_of(tile), most = tile->rows.limit + cols.limit;
+
+    tile->least = least_share(tile, most);
+    const float bound = unit * tile->least * most;
+    alike.factor = unit * tile->rows.factor * cols.factor;
+    alike.least = __float_as_int(bound > unit * SMALLEST ? bound : unit * SMALLEST);
+    alike.there = alike.factor != 0 && tile->least <= 0.0625f && unit * most < 0x1p100f;
+#endif
+    return alike;
 }
 
-/* Adds the products with a column of v to the sums of rows: a lane keeps rows row_of(t * 4) and
- * 8 behind it, t = lane % 4. */
-static __device__ void add_rows(const float (&k)[BLOCKS][4], const float *v, float *rows)
+/* The sums of a thread from its inner products, times unit.  False if one may not be good. */
+static __device__ bool sum_alike(const struct tile *tile, const struct alike *alike,
+                                 const struct square_row *x, const struct square_row *y,
+                                 float (&s)[BLOCKS][4])
 {
+    const float unit = unit_of(tile);
     const unsigned thread = ptx_thread();
-    const int col = col_of(0, thread), row = row_of((int)thread % 4 * 4, thread);
-    float sum[8] = {};
+    int least = 0x7fffffff; /* positive numbers have the order of their bits, others are less */
+    float cols[2 * COL_BLOCKS];
+
+    x += row_of(0, thread), y += col_of(0, thread);
+#pragma unroll
+    for (int j = 0; j < 2 * COL_BLOCKS; j++)
+        cols[j] = unit * y[j / 2 * 8 + j % 2].limit;
+#pragma unroll
+    for (int i = 0; i < ROW_BLOCKS; i++) {
+        const float rows[2] = {unit * x[i * 16].limit, unit * x[i * 16 + 8].limit};
+#pragma unroll
+        for (int e = 0; e < 4 * COL_BLOCKS; e++) {
+            float *one = &s[i * COL_BLOCKS + e / 4][e % 4];
+            *one = fmaf(*one, alike->factor, rows[e % 4 / 2] + cols[e / 4 * 2 + e % 2]);
+            least = min(least, __float_as_int(*one));
+        }
+    }
+    return least >= alike->least;
+}
+
+/* Of 4 blocks, for any rows and columns, times unit, and whether all are good. */
+static __device__ bool sum_any(const struct tile *tile, const struct square_row *x,
+                               const struct square_row *y, int row, int col, float unit,
+                               float (*s)[4])
+{
+    const struct square_row ends[2] = {x[row], x[row + 8]};
+    bool good = true;
 
 #pragma unroll
     for (int j = 0; j < 4; j++) {
-        const struct two_numbers two = *(const struct two_numbers *)(v + col + j * 8);
+        const struct two_rows two = *(const struct two_rows *)(y + col + j * 8);
 #pragma unroll
-        for (int n = 0; n < 8; n++)
-            sum[n] = fmaf(k[n / 2 * 4 + j][n % 2 * 2 + 1], two.at[1],
-                          fmaf(k[n / 2 * 4 + j][n % 2 * 2], two.at[0], sum[n]));
+        for (int e = 0; e < 4; e++) {
+            const struct square_row one = ends[e / 2], other = two.at[e % 2];
+            const float limit = one.limit + other.limit;
+            s[j][e] = fmaf(s[j][e] * one.factor, other.factor, limit);
+            good &= is_good(s[j][e], limit, tile->least, SMALLEST);
+            s[j][e] *= unit;
+        }
     }
-    halve<4>(sum, 2);
-    halve<2>(sum, 1);
-    rows[row] += sum[0];
-    rows[row + 8] += sum[1];
+    return good;
 }
 
-#if MIRROR
-/* The products with the rows of v that belong to x, summed over the rows of a warp: a lane has
- * column col_of(g / 2) + g % 2, g = lane / 4. */
-static __device__ void add_mirrors(const float (&k)[BLOCKS][4], const float *w, float *mirrors)
+/* From the inner products of a thread to its elements; without WIDE, whose panels of v have zeros
+ * there, they are 0 behind the last point. */
+static __device__ void find_elements(struct tile *tile, struct memory *memory,
+                                     const struct square_row *y, float (&acc)[BLOCKS][4])
 {
+    const struct square_row *x = memory->x.end;
     const unsigned thread = ptx_thread();
-    const int g = (int)thread % 32 / 4, col = col_of(g / 2, thread) + g % 2;
-    float sum[8] = {};
+    const struct alike alike = find_alike(tile, y);
+    const float unit = unit_of(tile);
 
+    if (!alike.there || !sum_alike(tile, &alike, x, y, acc))
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const int row = row_of(i * 4, thread);
-        const float one = w[row], two = w[row + 8];
+        for (int b = 0; b < BLOCKS; b += 4) {
+            const int row = row_of(b, thread), col = col_of(b, thread);
+            if (alike.there || !sum_any(tile, x, y, row, col, unit, acc + b))
+                correct(tile, x, y, row, col, unit, acc + b);
+        }
 #pragma unroll
-        for (int n = 0; n < 8; n++)
-            sum[n] = fmaf(k[i * 4 + n / 2][n % 2 + 2], two,
-                          fmaf(k[i * 4 + n / 2][n % 2], one, sum[n]));
-    }
-    halve<4>(sum, 16);
-    halve<2>(sum, 8);
-    halve<1>(sum, 4);
-    mirrors[col] = sum[0];
+    for (int b = 0; b < BLOCKS; b += 4)
+        map_block(tile, memory, acc + b);
+    if (!WIDE && tile->cols < TILE)
+#pragma unroll
+        for (int e = 0; e < BLOCKS * 4; e++)
+            if (col_of(e / 4, thread) + e % 2 >= tile->cols)
+                acc[e / 4][e % 4] = 0;
 }
 
-/* The sums of a tile's mirror images go to their place, by the same threads for every strip. */
-static __device__ void store_mirrors(const struct tile *tile, const struct memory *memory, int at)
-{
-    const struct share *share = tile->share;
-    const long long points = tile->t->product.pair.cols;
-    const int col = (int)threadIdx.x % TILE;
-    const bool valid = !HYPERS || tile->map->valid;
-
-    for (int c = (int)threadIdx.x / TILE; c < share->columns; c += THREADS / TILE) {
-        float *to = share->mirrors + c * points + share->begin + at * TILE + col;
-        const float sum = memory->mirrors[at % 2][0][c][col] + memory->mirrors[at % 2][1][c][col];
-        *to = !valid ? __int_as_float(0x7fc00000) : tile->strip == 0 ? sum : *to + sum;
-    }
-}
-#endif
-
-/* Whether the elements of the slice's tile serve mirror images: all of its points do, or none. */
-static __device__ bool is_mirrored(const struct share *share, int at)
-{
-    const long long first = share->begin + at * TILE;
-
-    return MIRROR && first >= share->mirror_begin && first < share->mirror_end;
-}
-
-/* From the inner products of a tile to the sums. */
-static __device__ void finish_tile(struct tile *tile, struct memory *memory,
-                                   float (&acc)[BLOCKS][4])
-{
-    const struct share *share = tile->share;
-    const struct side *y = &memory->y[tile->at % STAGES];
-    const long long left = share->end - share->begin - tile->at * TILE;
-    const int warp = (int)ptx_thread() / 32;
-    const bool mirrored = is_mirrored(share, tile->at);
-
-    tile->cols = left < TILE ? (int)left : TILE;
-#if RELAXED
-    tile->least = least_share(tile->map, most_norms(&memory->x, y));
+#if WIDE
+#  include "kernel_matmul_wide.cuh"
 #else
-    tile->least = 0.25f;
+#  include "kernel_matmul_narrow.cuh"
 #endif
-    find_elements(tile, memory, y, acc);
-#pragma unroll 1
-    for (int c = 0; c < share->columns; c++) {
-        add_rows(acc, y->v[c], memory->rows[warp % COL_WARPS][c]);
-#if MIRROR
-        if (mirrored)
-            add_mirrors(acc, memory->x.v[c], memory->mirrors[tile->at % 2][warp / COL_WARPS][c]);
-#endif
-    }
-}
 
-/* The warps' sums of a strip's rows go to their place. */
-static __device__ void store_rows(const struct tile *tile, const struct memory *memory)
-{
-    const struct share *share = tile->share;
-    const long long rows = tile->t->product.round.rows;
-    const int row = (int)threadIdx.x % TILE;
-    const long long at = share->row + tile->strip * TILE + row;
-    const bool valid = !HYPERS || tile->map->valid;
-
-    for (int c = (int)threadIdx.x / TILE; c < share->columns; c += THREADS / TILE) {
-        float sum = 0;
-#pragma unroll
-        for (int w = 0; w < COL_WARPS; w++)
-            sum += memory->rows[w][c][row];
-        if (at < rows)
-            share->sums[c * rows + at] = valid ? sum : __int_as_float(0x7fc00000);
-    }
-}
+/* ---- Strips -------------------------------------------------------------------------------- */
 
 static __device__ void multiply_strip(struct tile *tile, struct memory *memory)
 {
     const struct kernel_tensor_params *t = tile->t;
     const struct share *share = tile->share;
     const int chunks = (int)t->chunks;
-    const int tiles = (int)((share->end - share->begin + TILE - 1) / TILE), steps = tiles * chunks;
-    struct source from = {0, 0, 0};
-    float acc[BLOCKS][4] = {};
-    int chunk = 0;
+    const int tiles = (share->points + TILE - 1) / TILE, steps = tiles * chunks;
+    struct source from = first_source(t, share);
+    float acc[BLOCKS][4];
+    struct sums sums = {};
+    int stage = 0, side = 0;
 
     __syncthreads(); /* the last strip is stored */
     load_strip(t, share, memory, tile->strip);
-#pragma unroll
+#pragma unroll 1
     for (int s = 0; s < STAGES - 1; s++)
         copy_next(t, share, memory, &from, tile->strip, steps);
+    __syncthreads(); /* the ends of rows are there */
+    tile->rows = common_of<WARP_ROWS>(memory->x.end + ptx_thread() / 32 / ACROSS * WARP_ROWS);
     tile->at = 0;
 #pragma unroll 1
-    for (int s = 0; s < steps; s++) {
-        ptx_copy_wait<STAGES - 2>();
-        __syncthreads(); /* this chunk is there, and the last one is no longer read */
-        copy_next(t, share, memory, &from, tile->strip, steps);
+    for (; tile->at < tiles; tile->at++, side = next_of(side)) {
+#pragma unroll 1
+        for (int chunk = 0; chunk < chunks; chunk++, stage = next_of(stage)) {
+            ptx_copy_wait<STAGES - 2>();
+            __syncthreads(); /* this chunk is there, and the last one is no longer read */
+            copy_next(t, share, memory, &from, tile->strip, steps);
 #if MIRROR
-        if (chunk == 0 && tile->at > 0 && is_mirrored(share, tile->at - 1))
-            store_mirrors(tile, memory, tile->at - 1);
+            if (chunk == 0 && tile->at > 0 && is_mirrored(share, tile->at - 1))
+                store_mirrors(tile, memory, tile->at - 1);
 #endif
-        const char *stage = memory->stage[s % STAGES];
-        multiply(acc, stage, stage + PLANES * PLANE_X, 0);
-        if (++chunk < chunks)
-            continue;
-        finish_tile(tile, memory, acc);
-#pragma unroll
-        for (int e = 0; e < BLOCKS * 4; e++)
-            acc[e / 4][e % 4] = 0;
-        chunk = 0, tile->at++;
+            const char *x = memory->stage[stage], *y = x + PLANES * PLANE_X;
+            if (chunk == 0)
+                multiply<true>(acc, x, y, 0);
+            else
+                multiply(acc, x, y, 0);
+        }
+        const int left = share->points - tile->at * TILE;
+        tile->cols = left < TILE ? left : TILE;
+        finish_tile(tile, memory, &memory->y[side], acc, &sums);
     }
     ptx_copy_wait<0>();
     __syncthreads(); /* all sums are there */
@@ -576,15 +618,15 @@ static __device__ void multiply_strip(struct tile *tile, struct memory *memory)
     if (is_mirrored(share, tiles - 1))
         store_mirrors(tile, memory, tiles - 1);
 #endif
-    store_rows(tile, memory);
+    store_rows(tile, memory, &sums);
 }
 
-/* -r log2 e, for f = e^-t, t = r s^e. */
+/* r log2 e, for f = e^-t, t = r s^e. */
 static __device__ float rate_of(const struct pair_map *map)
 {
     const double steep = map->scale * 1.4426950408889634;
 
-    return -(float)(steep < (double)LARGEST ? steep : (double)LARGEST);
+    return (float)(steep < (double)LARGEST ? steep : (double)LARGEST);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
@@ -612,7 +654,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
             break;
         if (share.begin >= share.end)
             continue;
-        struct tile tile = {&a, &share, &map, 0};
+        struct tile tile = {&a, &share, &map};
         for (; tile.strip < a.strips && share.row + tile.strip * TILE < a.product.round.rows;
              tile.strip++)
             multiply_strip(&tile, (struct memory *)bytes);

@@ -95,7 +95,7 @@ static __device__ void store(float *out, const float c[4], int g, int t)
 extern "C" __global__ void products(const float *a, const float *b, float *out, double *exact)
 {
     const int g = threadIdx.x / 4, t = threadIdx.x % 4;
-    float sums[3][4] = {};
+    float sums[4][4] = {}; /* the last one is compared with the second */
     double pair[2] = {};
     const unsigned at[4] = {
         ptx_tf32_of_float(a[g * 16 + t]), ptx_tf32_of_float(a[(g + 8) * 16 + t]),
@@ -114,7 +114,11 @@ extern "C" __global__ void products(const float *a, const float *b, float *out, 
         bb[i] = ptx_bfloats_of_floats(from[0], from[8]);
     }
     ptx_mma_tf32(sums[0], at, bt);
-    ptx_mma_f16(sums[1], ah, bh);
+    sums[1][0] = 3; /* which is not added to */
+    ptx_mma_f16_first(sums[1], ah, bh);
+    ptx_mma_f16(sums[3], ah, bh);
+    for (int i = 0; i < 4; i++)
+        sums[1][i] = sums[1][i] == sums[3][i] ? sums[1][i] : __int_as_float(0x7fc00000);
     ptx_mma_bf16(sums[2], ab, bb);
     ptx_mma_f64(pair, a[g * 16 + t], b[t * 8 + g]);
     for (int i = 0; i < 3; i++)

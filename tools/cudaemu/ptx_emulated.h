@@ -323,6 +323,12 @@ static inline void ptx_mma_f16(float c[4], const unsigned a[4], const unsigned b
     fake_mma(c, a, b, fake_multiply_16<ptx_float_of_half>);
 }
 
+static inline void ptx_mma_f16_first(float c[4], const unsigned a[4], const unsigned b[2])
+{
+    c[0] = c[1] = c[2] = c[3] = 0;
+    ptx_mma_f16(c, a, b);
+}
+
 static inline void ptx_mma_bf16(float c[4], const unsigned a[4], const unsigned b[2])
 {
     fake_mma(c, a, b, fake_multiply_16<ptx_float_of_bfloat>);
