@@ -179,9 +179,9 @@ def kernel_reduce(
     """What is made of the rows of kernel(x, y), which is never stored, as gram.kernel_reduce.
 
     what is "min", "max", "argmin", "argmax", "logsumexp" or "softmax".  The latter two have
-    gradients, once: x, y, v (..., n, r) or (n,), log_weights (..., n), lengths and all numbers but
-    scale.  They are computed in blocks of rows, each of which makes its part of the matrix.  The
-    others have none.
+    gradients: x, y, v (..., n, r) or (n,), log_weights (..., n), lengths and all numbers but scale.
+    They are those of gram.torch.kernel, twice where these are: not for an expression.  They are
+    computed in blocks of rows, each of which makes its part of the matrix.  The others have none.
 
     >>> x = torch.tensor([[0.0], [1.0]])
     >>> gram.torch.kernel_reduce(x, what="argmax").tolist()

@@ -568,6 +568,12 @@ def test_gradients_of_soft_minima(device):
     )
     assert torch.autograd.gradcheck(f("logsumexp"), (x, y, logs))
     assert torch.autograd.gradcheck(f("softmax"), (x, y, logs, v))
+    assert torch.autograd.gradgradcheck(f("logsumexp"), (x, y, logs))
+    assert torch.autograd.gradgradcheck(f("softmax"), (x, y, logs, v))
+    of_text = gt.kernel_reduce(x, y, expression="exp(-s)", what="logsumexp")
+    (slope,) = torch.autograd.grad(of_text.sum(), x, create_graph=True)
+    with pytest.raises(NotImplementedError, match="an expression has no second derivative"):
+        torch.autograd.grad(slope.sum(), x)
 
 
 def test_blocks_of_rows_have_the_gradients_of_all(monkeypatch, device):
