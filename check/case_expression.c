@@ -21,6 +21,11 @@
 #define COS  "s / (norm_x * norm_y)"
 #define COS2 "norm_x * norm_x * dot / norm_y / pow(norm_x, 3)" /* no mirror that it knows of */
 
+/* Both from the sums beside s, which is not used; D1 is of one column. */
+#define COS_D2 "(norm_x * norm_x + norm_y * norm_y - d2 * d2) / (2 * norm_x * norm_y)"
+#define D1     "exp(-d1 / L)"
+#define D1_D2  "exp(-(d1 + 3 * d2) / (4 * L))"
+
 /* clang-format off */
 #define KERNEL(name, f, power, outer, ...)                                                      \
     static const gram_kernel_options name = {                                                   \
@@ -151,6 +156,29 @@ static const struct pair_row rows[] = {
      .expression = COS2, .why = "norms of every item"},
     {.m = 14, .n = 33, .k = 2500, .dtype = GRAM_F32, .kernel = &cosine,
      .expression = COS, .why = "norms, several rounds over k"},
+    {.m = 40, .n = 50, .k = 9, .dtype = GRAM_F32, .kernel = &cosine,
+     .expression = COS_D2, .why = "a second distance"},
+    {.m = 200, .n = 170, .k = 33, .dtype = GRAM_F64, .kernel = &cosine,
+     .expression = COS_D2, .why = "a second distance, tiles of all sizes"},
+    {.m = 200, .n = 170, .k = 33, .dtype = GRAM_F32, .kernel = &cosine, .x_layout = EVERY_SECOND,
+     .expression = COS_D2, .why = "a second distance, tiles of all sizes"},
+    {.m = 14, .n = 33, .k = 2500, .dtype = GRAM_F64, .kernel = &cosine,
+     .expression = COS_D2, .why = "a second distance, long rows"},
+    {.m = 14, .n = 15, .k = 5, .dtype = GRAM_F64, .kernel = &cosine, .x_batch = {5}, .y_batch = {1},
+     .expression = COS_D2, .why = "a second distance of every item"},
+    {.m = 40, .n = 50, .k = 9, .dtype = GRAM_F16, .kernel = &cosine,
+     .expression = COS_D2, .why = "a second distance of f16"},
+    {.m = 150, .n = 133, .k = 1, .dtype = GRAM_F32, .kernel = &laplace,
+     .expression = D1, .why = "another distance"},
+    {.m = 61, .n = 50, .k = 1, .dtype = GRAM_F64, .kernel = &laplace, .out_layout = COLUMN_MAJOR,
+     .expression = D1_D2, .why = "two distances, out by columns"},
+    {.m = 131, .n = 0, .k = 1, .dtype = GRAM_F32, .kernel = &laplace, .same = true,
+     .expression = D1_D2, .why = "two distances, x = y"},
+    {.m = 20, .n = 21, .k = 1, .dtype = GRAM_F32, .kernel = &laplace, .data = DATA_SPECIAL,
+     .expression = D1_D2, .why = "two distances, NaN and infinity"},
+    {.m = 14, .n = 15, .k = 1, .dtype = GRAM_F64, .kernel = &laplace, .x_batch = {4},
+     .y_batch = {4}, .per_item = true, .expression = D1_D2,
+     .why = "two distances, another parameter for every item"},
 };
 /* clang-format on */
 

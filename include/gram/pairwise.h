@@ -220,6 +220,10 @@ typedef enum gram_kernel_output {
      * d k / d x_k, beside what GRAM_WEIGHT says, and y_k in d k / d y_k.  0 where the norm is. */
     GRAM_NORM_X_WEIGHT = 4,
     GRAM_NORM_Y_WEIGHT = 5,
+    /* d f / d d1, and (d f / d d2) / d2, only for GRAM_EXPRESSION: what multiplies sgn(x_k - y_k),
+     * and x_k - y_k, in d k / d x_k beside what GRAM_WEIGHT says.  0 where the distance is. */
+    GRAM_D1_WEIGHT = 6,
+    GRAM_D2_WEIGHT = 7,
 } gram_kernel_output;
 
 /* A named number in an expression.  name has at most 31 letters, digits and underscores, and
@@ -330,6 +334,8 @@ static inline gram_kernel_options gram_gaussian(double bandwidth)
  * + b * s)" or "s < 1 ? pow(1 - s, 4) * (4 * s + 1) : 0".  It may use
  *   s, the names of options.parameters, numbers (1, .5, 2e-3)
  *   norm_x, norm_y, dot: |x| and |y|, the Euclidean norms of the two points, and x.y
+ *   d1, d2: the distances of p = 1 and p = 2, sum_k |x_k - y_k| and sqrt(sum_k (x_k - y_k)^2),
+ *   whatever s is: "exp(-d1 / a) * exp(-d2 * d2 / b)"
  *   + - * / < <= > >= == != && || ! ?: and brackets, with C's precedence
  *   exp exp2 expm1 log log2 log1p sqrt pow sin cos sinh cosh tanh asin acos atan erf
  *   fabs fmin fmax
@@ -351,7 +357,7 @@ static inline gram_kernel_options gram_gaussian(double bandwidth)
  * the quotients are then counted from the origin, as with GRAM_DOT.  With GRAM_DOT, dot is s.  With
  * GRAM_DIFFERENCE, it is (norm_x^2 + norm_y^2 - |x - y|^2) / 2, with an error of 2 (k + 8) eps
  * (|x|^2 + |y|^2), and needs the number 2 as p and an outer power of 1 or 1/2.  A parameter, or a
- * name that the text gives, may be called like one of the three, and then takes its place.  The
+ * name that the text gives, may be called like one of the five, and then takes its place.  The
  * derivative by a norm is 0 where the norm is.  GRAM_WEIGHT is then the part of the derivative that
  * goes through s, that of dot included; GRAM_NORM_X_WEIGHT and GRAM_NORM_Y_WEIGHT are the rest, and
  * gram_kernel_vjp gives the whole.  An expression that can be seen to stay the same where norm_x
@@ -359,6 +365,15 @@ static inline gram_kernel_options gram_gaussian(double bandwidth)
  * both halves; another one is computed for both.  Where such matrices are used as symmetric ones
  * (gram_eigh_kernel, gram_krr_solve), the caller sees to it that they are.  GRAM_UNSUPPORTED: a
  * norm or dot with options.metric.
+ *
+ * Where s is the distance d1 or d2 (or the square of d2), they are s and cost nothing.  Otherwise
+ * each row of x meets each row of y twice or three times, with sums that have the error of
+ * gram_cdist; the library then holds whole rows at a time, so that scratch grows with k.
+ * options.lengths counts for them too.  The derivative by a distance is 0 where it is 0, as with s.
+ * GRAM_WEIGHT is the part that goes through s; GRAM_D1_WEIGHT and GRAM_D2_WEIGHT are the rest, and
+ * gram_kernel_vjp gives the whole.  Products go by blocks of K through memory, as with norms.
+ * There are no distances of other p than these beside s.  GRAM_UNSUPPORTED: d1 or d2 with
+ * options.metric.
  */
 GRAM_API gram_status gram_kernel(gram_context *g, const gram_tensor *x, const gram_tensor *y,
                                  const gram_kernel_options *options, gram_tensor *out);

@@ -64,9 +64,15 @@ static const char *const kernel_names[] = {"laplace",
                                            "distance",
                                            NULL};
 static const char *const of_names[] = {"distance", "sum", "product", NULL};
-static const char *const output_names[] = {
-    "value",         "weight", "bandwidth-derivative", "parameter-derivative", "norm-x-weight",
-    "norm-y-weight", NULL};
+static const char *const output_names[] = {"value",
+                                           "weight",
+                                           "bandwidth-derivative",
+                                           "parameter-derivative",
+                                           "norm-x-weight",
+                                           "norm-y-weight",
+                                           "d1-weight",
+                                           "d2-weight",
+                                           NULL};
 
 /* Takes the parameters of an expression from a dict. */
 static int read_parameters(struct py_call *call, PyObject *dict, struct py_kernel *k)

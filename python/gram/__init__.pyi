@@ -72,6 +72,8 @@ Output: TypeAlias = Literal[
     "parameter-derivative",
     "norm-x-weight",
     "norm-y-weight",
+    "d1-weight",
+    "d2-weight",
 ]
 PowerMethod: TypeAlias = Literal["auto", "eigh", "coupled-newton", "newton-schulz", "minimax"]
 Layer: TypeAlias = Literal["linear", "convolution", "embedding", "layer_norm", "group_norm"]

@@ -23,7 +23,7 @@ from gram._second import OF_DISTANCE, OF_PRODUCT
 NAMES = ("x", "y", "bandwidth", "regularization")
 FUNCTION, INNER, OUTPUT, ROW, COLUMN = range(5)  # the integers of a kernel
 P, OUTER_POWER, EXPONENT, ALPHA, GAMMA, COEF0, DEGREE = range(7)  # its numbers
-WEIGHT, NORM_X_WEIGHT, NORM_Y_WEIGHT = 1, 4, 5  # outputs
+WEIGHT, NORM_X_WEIGHT, NORM_Y_WEIGHT, D1_WEIGHT, D2_WEIGHT = 1, 4, 5, 6, 7  # outputs
 PRODUCT = 2  # what a kernel is of
 
 
@@ -151,6 +151,10 @@ def _has_norms(options):
     return re.search(r"\b(dot|norm_x|norm_y)\b", options[0][2].split("\n")[0]) is not None
 
 
+def _has_distances(options):
+    return re.search(r"\bd[12]\b", options[0][2].split("\n")[0]) is not None
+
+
 def _of_norms(options, x, y, bandwidth, u, v):
     """The part of a derivative along u and v that goes through |x| and |y|."""
     none = jnp.zeros((), bandwidth.dtype)
@@ -159,6 +163,15 @@ def _of_norms(options, x, y, bandwidth, u, v):
         for output in (NORM_X_WEIGHT, NORM_Y_WEIGHT)
     )
     return of_x * (x * u).sum(-1)[..., :, None] + of_y * (y * v).sum(-1)[..., None, :]
+
+
+def _of_distances(options, x, y, bandwidth, u, v):
+    """The part of a derivative along u and v that goes through d1 and d2."""
+    none = jnp.zeros((), bandwidth.dtype)
+    return sum(
+        value(_output_options(options, output), x, y, bandwidth, none) * slopes(p, x, y, u, v)
+        for output, p in ((D1_WEIGHT, 1), (D2_WEIGHT, 2))
+    )
 
 
 def has_bandwidth(options):
@@ -281,6 +294,8 @@ def along(options, kept, tangents):
             found = found + weight(options, x, y, bandwidth) * slopes(inner(options), x, y, u, v)
             if _has_norms(options):
                 found = found + _of_norms(options, x, y, bandwidth, u, v)
+            if _has_distances(options):
+                found = found + _of_distances(options, x, y, bandwidth, u, v)
     if "bandwidth" in tangents and has_bandwidth(options):
         mine = column(tangents["bandwidth"])
         found = found + mine * by_bandwidth(options, x, y, bandwidth)

@@ -296,6 +296,8 @@ struct gram_kernel_vjp_op {
     /* What multiplies x and y themselves in their gradients: values of these expressions; NULL:
      * nothing does. */
     const struct gram_expression *by_norm[2];
+    /* What multiplies sgn(x_k - y_k) and x_k - y_k there, beside what s gives. */
+    const struct gram_expression *by_sum[2];
     struct gram_view grad;
     struct gram_view x, y, bandwidth, regularization; /* gradients; data NULL: not wanted */
     bool want_x, want_y, want_bandwidth, want_regularization;

@@ -16,6 +16,8 @@ static const struct {
     [GRAM_OP_PARAMETER] = {   NULL, 0},
       [GRAM_OP_NORM_X] = {   NULL, 0},
     [GRAM_OP_NORM_Y] = {   NULL, 0},
+      [GRAM_OP_SUM] = {   NULL, 0},
+    [GRAM_OP_SQUARES] = {   NULL, 0},
       [GRAM_OP_ADD] = {   NULL, 2},
     [GRAM_OP_SUBTRACT] = {   NULL, 2},
       [GRAM_OP_MULTIPLY] = {   NULL, 2},

@@ -1,6 +1,6 @@
 /*
- * expression.h - a function of s, and perhaps of |x| and |y|, that the caller wrote as text, as a
- * flat program
+ * expression.h - a function of s, and perhaps of |x|, |y| and two more distances, that the caller
+ * wrote as text, as a flat program
  *
  * The program is a list of operations in the order in which they can be done: every argument stands
  * before its use, no operation is there twice, none is without use, and the last one is the result.
@@ -29,6 +29,8 @@ enum gram_op {
     GRAM_OP_PARAMETER, /* arg[0] says which */
     GRAM_OP_NORM_X,    /* |x| and |y|: of the row and of the column */
     GRAM_OP_NORM_Y,
+    GRAM_OP_SUM,     /* the sum of |x_k - y_k| */
+    GRAM_OP_SQUARES, /* the sum of (x_k - y_k)^2 */
     GRAM_OP_ADD,
     GRAM_OP_SUBTRACT,
     GRAM_OP_MULTIPLY,
@@ -75,14 +77,27 @@ struct gram_expression {
     int registers;
     int powers;    /* nodes pow(x, y) with a uniform y */
     bool norms;    /* the program has |x| or |y| */
-    bool of_norms; /* the text has, of which the program may be a derivative */
+    bool sums;     /* the program has one of the sums beside s */
+    bool of_norms; /* the text has norms, of which the program may be a derivative */
+    bool of_sums;  /* likewise */
     bool mirrors;  /* the value stays the same where |x| and |y| change places */
     struct gram_node node[GRAM_EXPRESSION_NODES];
 };
 
 static inline bool gram_op_is_variable(enum gram_op op)
 {
-    return op == GRAM_OP_S || op == GRAM_OP_NORM_X || op == GRAM_OP_NORM_Y;
+    return op == GRAM_OP_S || (op >= GRAM_OP_NORM_X && op <= GRAM_OP_SQUARES);
+}
+
+/* True if the program, or the text that it comes from, needs more of a pair than s; e may be NULL.
+ */
+static inline bool gram_expression_is_wide(const struct gram_expression *e)
+{
+    return e && (e->norms || e->sums);
+}
+static inline bool gram_expression_is_of_wide(const struct gram_expression *e)
+{
+    return e && (e->of_norms || e->of_sums);
 }
 
 /* Number of arguments of an operation. */
@@ -101,9 +116,12 @@ int gram_expression_number(struct gram_expression *e, double number);
 void gram_expression_uniform(const struct gram_expression *e, const double *parameters,
                              double *value);
 
-/* What a program is: the text itself, or its derivative by s or, from 0, by a parameter; or that by
- * a norm, divided by the norm and 0 where it is 0. */
+/* What a program is: the text itself, or its derivative by s or, from 0, by a parameter; that by a
+ * norm, divided by the norm and 0 where it is 0; or that by a sum, twice that by the sum of
+ * squares, and 0 where the sum is 0.  They are what multiplies x_k, sgn(x_k - y_k), x_k - y_k. */
 enum {
+    GRAM_EXPRESSION_BY_SQUARES = -6,
+    GRAM_EXPRESSION_BY_SUM = -5,
     GRAM_EXPRESSION_BY_NORM_Y = -4,
     GRAM_EXPRESSION_BY_NORM_X = -3,
     GRAM_EXPRESSION_ITSELF = -2,

@@ -227,6 +227,10 @@ static bool is_variable(const struct gram_node *n, int by)
         return n->op == GRAM_OP_NORM_X;
     case GRAM_EXPRESSION_BY_NORM_Y:
         return n->op == GRAM_OP_NORM_Y;
+    case GRAM_EXPRESSION_BY_SUM:
+        return n->op == GRAM_OP_SUM;
+    case GRAM_EXPRESSION_BY_SQUARES:
+        return n->op == GRAM_OP_SQUARES;
     default:
         return n->op == GRAM_OP_PARAMETER && n->arg[0] == by;
     }
@@ -240,6 +244,19 @@ static int slope_of_row(struct gram_expression *e, int slope, int by)
 
     return gram_expression_node(e, GRAM_OP_SELECT, make(e, GRAM_OP_EQUAL, norm, zero), zero,
                                 make(e, GRAM_OP_DIVIDE, slope, norm));
+}
+
+/* The slope by a sum, which is 0 where the sum is, as it has none there by convention. */
+static int slope_of_pair(struct gram_expression *e, int slope, int by)
+{
+    const bool squares = by == GRAM_EXPRESSION_BY_SQUARES;
+    int of_sum = gram_expression_node(e, squares ? GRAM_OP_SQUARES : GRAM_OP_SUM, 0, 0, 0);
+    int zero = number(e, 0);
+
+    if (squares)
+        slope = times(e, number(e, 2), slope);
+    return gram_expression_node(e, GRAM_OP_SELECT, make(e, GRAM_OP_EQUAL, of_sum, zero), zero,
+                                slope);
 }
 
 int gram_expression_derivative(struct gram_expression *e, int root, int by, int *slope)
@@ -262,5 +279,7 @@ int gram_expression_derivative(struct gram_expression *e, int root, int by, int 
     }
     if (slope[root] == NOTHING)
         return number(e, 0);
+    if (by == GRAM_EXPRESSION_BY_SUM || by == GRAM_EXPRESSION_BY_SQUARES)
+        return slope_of_pair(e, slope[root], by);
     return by <= GRAM_EXPRESSION_BY_NORM_X ? slope_of_row(e, slope[root], by) : slope[root];
 }

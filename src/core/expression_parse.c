@@ -239,8 +239,27 @@ static int dot(struct reader *r, size_t length)
                 node(r, GRAM_OP_SUBTRACT, squares, s, 0), 0);
 }
 
+/* d1 or d2: s where it is that distance, or else a sum beside it. */
+static int distance(struct reader *r, bool squared)
+{
+    const gram_kernel_options *o = r->options;
+    const double p = squared ? 2 : 1, outer = o->root ? 1 / p : o->outer_power.value;
+    const bool known = o->inner == GRAM_DIFFERENCE && !o->metric && !o->p.tensor &&
+                       o->p.value == p && (o->root || !o->outer_power.tensor);
+    int sum;
+
+    if (known && outer == 1 / p)
+        return node(r, GRAM_OP_S, 0, 0, 0);
+    sum = node(r,
+               known && outer == 1 ? GRAM_OP_S
+               : squared           ? GRAM_OP_SQUARES
+                                   : GRAM_OP_SUM,
+               0, 0, 0);
+    return squared ? node(r, GRAM_OP_SQRT, sum, 0, 0) : sum;
+}
+
 /* The parameter, s, or what the text has defined, whose name is the next length bytes, which are
- * passed.  Names of the caller's come before dot, norm_x and norm_y. */
+ * passed.  Names of the caller's come before dot, d1, d2, norm_x and norm_y. */
 static int read_value(struct reader *r, size_t length)
 {
     const int own = own_node(r, r->at, length);
@@ -268,11 +287,16 @@ static int read_value(struct reader *r, size_t length)
         r->at += length;
         return node(r, of_x ? GRAM_OP_NORM_X : GRAM_OP_NORM_Y, 0, 0, 0);
     }
+    if (is_name("d1", r->at, length) || is_name("d2", r->at, length)) {
+        const bool squared = r->at[1] == '2';
+        r->at += length;
+        return distance(r, squared);
+    }
     if (function_of(r->at, length) >= 0) {
         r->at += length;
         return wrong(r, "\"(\" after the name of a function");
     }
-    used = (size_t)snprintf(r->expected, sizeof r->expected, "s, dot, norm_x, norm_y%s",
+    used = (size_t)snprintf(r->expected, sizeof r->expected, "s, dot, d1, d2, norm_x, norm_y%s",
                             r->parameter_count ? " or a parameter:" : " (there are no parameters)");
     for (int i = 0; i < r->parameter_count; i++)
         used += (size_t)snprintf(r->expected + used, sizeof r->expected - used, " %s",

@@ -127,7 +127,7 @@ static int exchanged(struct gram_expression *e, int node, const int *of)
     if (op == GRAM_OP_NORM_X || op == GRAM_OP_NORM_Y)
         return gram_expression_node(e, op == GRAM_OP_NORM_X ? GRAM_OP_NORM_Y : GRAM_OP_NORM_X, 0, 0,
                                     0);
-    if (n.uniform || op == GRAM_OP_S)
+    if (n.uniform || arity_of(&n) == 0)
         return node;
     for (int k = 0; k < arity_of(&n); k++)
         arg[k] = of[n.arg[k]];
@@ -148,16 +148,26 @@ static bool mirrors(struct gram_expression *e, int root, int *of)
     return of[root] == root;
 }
 
-static bool has_norms(const struct gram_expression *e)
+static bool has(const struct gram_expression *e, enum gram_op op, enum gram_op other)
 {
     for (int i = 0; i < e->count; i++)
-        if (e->node[i].op == GRAM_OP_NORM_X || e->node[i].op == GRAM_OP_NORM_Y)
+        if (e->node[i].op == op || e->node[i].op == other)
             return true;
     return false;
 }
 
-/* Gives registers to the nodes that depend on s or a norm; s itself has none.  False if there are
- * not enough. */
+static bool has_norms(const struct gram_expression *e)
+{
+    return has(e, GRAM_OP_NORM_X, GRAM_OP_NORM_Y);
+}
+
+static bool has_sums(const struct gram_expression *e)
+{
+    return has(e, GRAM_OP_SUM, GRAM_OP_SQUARES);
+}
+
+/* Gives registers to the nodes that depend on s, a norm or a sum; s itself has none.  False if
+ * there are not enough. */
 static bool allocate(struct gram_expression *e, int *last)
 {
     uint64_t used = 0;
@@ -206,7 +216,7 @@ static bool settle(struct gram_expression *e, int root, struct walk *w, int *las
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 enum {
-    KINDS = 4 /* of programs: by s, by |x|, by |y|, and all others */
+    KINDS = 6 /* of programs: by s, by |x|, by |y|, by two sums, and all others */
 };
 
 struct gram_expression_memory {
@@ -231,10 +241,12 @@ void gram_expression_release(gram_context *g)
 
 static int kind_of(int by)
 {
-    return by == GRAM_EXPRESSION_BY_S        ? 0
-           : by == GRAM_EXPRESSION_BY_NORM_X ? 1
-           : by == GRAM_EXPRESSION_BY_NORM_Y ? 2
-                                             : 3;
+    return by == GRAM_EXPRESSION_BY_S         ? 0
+           : by == GRAM_EXPRESSION_BY_NORM_X  ? 1
+           : by == GRAM_EXPRESSION_BY_NORM_Y  ? 2
+           : by == GRAM_EXPRESSION_BY_SUM     ? 3
+           : by == GRAM_EXPRESSION_BY_SQUARES ? 4
+                                              : 5;
 }
 
 /* ---- The whole program ----------------------------------------------------------------------- */
@@ -247,6 +259,7 @@ static gram_status make(gram_context *g, const gram_kernel_options *options, int
 
     TRY(gram_expression_parse(g, options, e, &root));
     e->of_norms = has_norms(e);
+    e->of_sums = has_sums(e);
     if (by != GRAM_EXPRESSION_ITSELF)
         root = gram_expression_derivative(e, root, by, memory->per_node);
     if (root < 0)
@@ -259,6 +272,7 @@ static gram_status make(gram_context *g, const gram_kernel_options *options, int
                          "options.expression needs more than %d intermediate values at once",
                          (int)GRAM_EXPRESSION_REGISTERS);
     e->norms = has_norms(e);
+    e->sums = has_sums(e);
     return GRAM_OK;
 }
 

@@ -67,7 +67,7 @@ struct gram_bits_tiles {
 /* The norms of the points of a piece of a row, for expressions that have them: x has one number, y
  * one for each value. */
 struct gram_map_norms {
-    const void *x, *y;
+    const void *x, *y, *sum, *squares; /* of an expression; NULL: it has none */
 };
 
 /* What becomes of finished sums, in place: map prepared by gram_map_prepare() for the dtype; norms

@@ -26,6 +26,7 @@
  *   FUNCTION, OUTPUT  with PAIR_EXPRESSION, pair_expression.cuh is given beside the other files
  *   BASE, SLOPE     kinds of two powers of the sum, or PAIR_RUN_TIME
  *   NORMS           1, or not given: the expression has |x| or |y|
+ *   SUMS            1, or not given: it has the sum of |x_k - y_k| or that of (x_k - y_k)^2
  *   HYPERS          1: hyperparameters are read from tensors
  *   PACKED          1: x and y are panels of cdist_panels.cu
  *   LISTED          1: only the tiles of a list, which cdist_mma.cu has written
@@ -82,13 +83,16 @@
 #define PANEL     ((BM + BN) * (PACKED ? BK : LD)) /* of x, and of y behind it */
 /* Rows of sums that take the place of the panels at a time. */
 #define STAGED(rows) ((rows)*TN * THREADS <= STAGES * PANEL)
-#define STAGED_ROWS (STAGED(TM) ? TM : STAGED(TM / 2) ? TM / 2 : TM / 4)
-#define BLOCKS    (TM * TN * (int)sizeof(REAL) > 256 ? 1 : 2) /* of a multiprocessor at least */
+#define STAGED_ROWS (SUMS ? 1 : STAGED(TM) ? TM : STAGED(TM / 2) ? TM / 2 : TM / 4)
+#define BLOCKS    (SUMS || TM * TN * (int)sizeof(REAL) > 256 ? 1 : 2) /* a processor at least */
 #define LARGEST   (IS_DOUBLE ? (REAL)0x1.fffffffffffffp1023 : (REAL)0x1.fffffep127)
 #define TILE_ROWS BM
 #define TILE_COLS BN
 
 #define HAS_NORMS (FUNCTION == PAIR_COSINE || NORMS)
+#ifndef SUMS
+#  define SUMS 0
+#endif
 
 #include "stored.cuh"
 
@@ -235,6 +239,34 @@ static __device__ void sum_panel(REAL acc[TM][TN], unsigned x_at, unsigned y_at,
 }
 #endif
 
+#if SUMS
+/* The sums that an expression has beside s, of the columns of a panel. */
+static __device__ void sum_beside(REAL sum[TM][TN], REAL squares[TM][TN], unsigned x_at,
+                                  unsigned y_at)
+{
+#  pragma unroll 1
+    for (int k = 0; k < BK; k += READ, x_at += sizeof(struct group), y_at += sizeof(struct group)) {
+        struct group x[TM];
+#  pragma unroll
+        for (int i = 0; i < TM; i++)
+            ptx_read_shared(x[i].at, x_at + 16 * i * LD * (unsigned)sizeof(REAL));
+#  pragma unroll
+        for (int j = 0; j < TN; j++) {
+            struct group y;
+            ptx_read_shared(y.at, y_at + 16 * j * LD * (unsigned)sizeof(REAL));
+#  pragma unroll
+            for (int l = 0; l < READ; l++)
+#  pragma unroll
+                for (int i = 0; i < TM; i++) {
+                    const REAL d = x[i].at[l] - y.at[l ^ SWAP];
+                    sum[i][j] += magnitude(d);
+                    squares[i][j] += d * d;
+                }
+        }
+    }
+}
+#endif
+
 /* Adds up the squares of one row of a panel, for GRAM_COSINE and for expressions of norms. */
 static __device__ double add_squares(double sum, const REAL *row, int swap)
 {
@@ -266,8 +298,8 @@ static __device__ REAL exact_sum(const struct pair_params *a, const struct tile 
  * row `row` of the tile; once more for the mirror image.  A copy of the function for every element
  * would be long to compile: only a row of plain sums is unrolled. */
 static __device__ void store(const struct pair_params *a, const struct tile *tile,
-                             const REAL *staged, const struct pair_map *map, const double *norms,
-                             int row, int col, bool image)
+                             const REAL *staged, const REAL *beside, const struct pair_map *map,
+                             const double *norms, int row, int col, bool image)
 {
     const long long row_stride = image ? a->out.col_stride : a->out.row_stride;
     const long long col_stride = image ? a->out.row_stride : a->out.col_stride;
@@ -299,8 +331,12 @@ static __device__ void store(const struct pair_params *a, const struct tile *til
 #endif
             if (FUNCTION == PAIR_COSINE)
                 s = (REAL)((double)s * norms[row] * norms[BM + col + 16 * j]);
-            s = NORMS ? mapped(map, s, (REAL)norms[row], (REAL)norms[BM + col + 16 * j])
-                      : mapped(map, s);
+            struct beside b = {};
+            if (NORMS)
+                b.x = (REAL)norms[row], b.y = (REAL)norms[BM + col + 16 * j];
+            if (SUMS)
+                b.sum = beside[j * THREADS], b.squares = beside[(TN + j) * THREADS];
+            s = mapped(map, s, b);
             if (OUTPUT == PAIR_VALUE && 16 * j == at)
                 s += r;
             *out = valid ? s : (REAL)__int_as_float(0x7fc00000);
@@ -329,6 +365,13 @@ static __device__ void compute(const struct pair_params *a, const struct tile *t
     REAL second[TM][TN] = {};
     const REAL *weights = (const REAL *)a->metric.weights + tile->item * a->metric.weight_stride;
 #endif
+#if SUMS
+    __shared__ REAL of_sums[2 * TN * THREADS];
+    REAL sum_of[TM][TN] = {}, squares_of[TM][TN] = {};
+    REAL *beside = of_sums + threadIdx.x;
+#else
+    REAL *beside = nullptr;
+#endif
     double squares = 0;
     const int count = (int)((a->depth + BK - 1) / BK);
 
@@ -355,6 +398,10 @@ static __device__ void compute(const struct pair_params *a, const struct tile *t
                   ptx_shared_address(panels + now + BM * (PACKED ? BK : LD) +
                                      col_of(thread) * (PACKED ? LANES : LD)),
                   map, fraction, &a->power);
+#endif
+#if SUMS
+        sum_beside(sum_of, squares_of, ptx_shared_address(panels + now + row_of(thread) * LD),
+                   ptx_shared_address(panels + now + BM * LD + col_of(thread) * LD));
 #endif
         leave_panel(pipeline);
     }
@@ -386,9 +433,16 @@ static __device__ void compute(const struct pair_params *a, const struct tile *t
 #pragma unroll
         for (int e = 0; e < STAGED_ROWS * TN; e++)
             staged[e * THREADS] = acc[first + e / TN][e % TN];
+#if SUMS
+#  pragma unroll
+        for (int j = 0; j < TN; j++) {
+            beside[j * THREADS] = sum_of[first][j];
+            beside[(TN + j) * THREADS] = squares_of[first][j];
+        }
+#endif
 #pragma unroll 1
         for (int image = 0; image <= (CONDENSED ? 0 : tile->mirrored); image++)
-            store(a, tile, staged, map, norms, (int)row_of(threadIdx.x) + 16 * first,
+            store(a, tile, staged, beside, map, norms, (int)row_of(threadIdx.x) + 16 * first,
                   (int)col_of(threadIdx.x), image != 0);
     }
 }

@@ -236,25 +236,41 @@ static const vec *FN(values_at)(const struct gram_evaluation *e, int place, cons
     return constant;
 }
 
-/* The norms of the points of n vectors, which may end before the last lane of y. */
+/* The norms of the points of n vectors, and the sums beside s, which may end before the last lane
+ * of y. */
 struct FN(norms) {
     real x;
-    const real *y;
-    int64_t count; /* of y; the lanes behind it do not count */
+    const real *y, *sum, *squares; /* NULL: not wanted */
+    int64_t count;                 /* of these; the lanes behind it do not count */
 };
 
-static void FN(load_norms)(const struct FN(norms) * norms, bool of_x, int n, vec *to)
+static void FN(load_norms)(const struct FN(norms) * norms, enum gram_op op, int n, vec *to)
 {
+    const real *from = op == GRAM_OP_NORM_Y ? norms->y
+                       : op == GRAM_OP_SUM  ? norms->sum
+                                            : norms->squares;
     const int64_t bytes =
         (norms->count < n * LANES ? norms->count : n * LANES) * (int64_t)sizeof(real);
 
-    if (of_x) {
+    if (op == GRAM_OP_NORM_X) {
         for (int i = 0; i < n; i++)
             to[i] = (vec){0} + norms->x;
         return;
     }
     to[n - 1] = (vec){0};
-    __builtin_memcpy(to, norms->y, (size_t)bytes);
+    __builtin_memcpy(to, from, (size_t)bytes);
+}
+
+/* Those of the points from lane `at` on. */
+static struct FN(norms) FN(norms_from)(const struct FN(norms) * norms, int64_t at)
+{
+    return (struct FN(norms)){
+        .x = norms->x,
+        .y = norms->y ? norms->y + at : NULL,
+        .sum = norms->sum ? norms->sum + at : NULL,
+        .squares = norms->squares ? norms->squares + at : NULL,
+        .count = norms->count - at,
+    };
 }
 
 /* t becomes the expression of t, and stays NaN where it is: n vectors, n <= e->step. */
@@ -273,8 +289,8 @@ static void FN(evaluate_some)(const struct gram_evaluation *e, const struct FN(n
                                        .step_c = at->arg[2] >= 0,
                                        .n = n,
                                        .r = value + (at->to - 1) * e->step};
-        if (at->op == GRAM_OP_NORM_X || at->op == GRAM_OP_NORM_Y)
-            FN(load_norms)(norms, at->op == GRAM_OP_NORM_X, n, o.r);
+        if (at->op >= GRAM_OP_NORM_X && at->op <= GRAM_OP_SQUARES)
+            FN(load_norms)(norms, (enum gram_op)at->op, n, o.r);
         else if (at->raise >= 0) {
             for (int i = 0; i < n; i++)
                 o.r[i] = o.a[i];
@@ -293,11 +309,8 @@ static void FN(evaluate_some)(const struct gram_evaluation *e, const struct FN(n
 static void FN(evaluate)(const struct gram_evaluation *e, const struct FN(norms) * norms, int n,
                          vec *t)
 {
-    struct FN(norms) part = *norms;
-
     for (int i = 0; i < n; i += e->step) {
-        if (norms->y)
-            part.y = norms->y + i * LANES, part.count = norms->count - i * LANES;
+        const struct FN(norms) part = FN(norms_from)(norms, (int64_t)i * LANES);
         FN(evaluate_some)(e, &part, n - i < e->step ? n - i : e->step, t + i);
     }
 }
@@ -427,21 +440,21 @@ static void MAP(int64_t n, void *values, const struct gram_map *map,
 {
     vec *s = values, rest = {0};
     int64_t whole = n / LANES, left = n % LANES;
-    const real *y = of ? of->y : NULL;
-    struct FN(norms) norms = {0};
+    struct FN(norms) norms = {.count = n}, part;
 
-    if (of)
-        __builtin_memcpy(&norms.x, of->x, sizeof norms.x);
+    if (of) {
+        norms.y = of->y, norms.sum = of->sum, norms.squares = of->squares;
+        if (of->x)
+            __builtin_memcpy(&norms.x, of->x, sizeof norms.x);
+    }
     for (int64_t i = 0; i < whole; i += VECTORS) {
-        if (of)
-            norms.y = y + i * LANES, norms.count = n - i * LANES;
-        FN(map_pass)(map, &norms, (int)(whole - i < VECTORS ? whole - i : VECTORS), s + i);
+        part = FN(norms_from)(&norms, i * LANES);
+        FN(map_pass)(map, &part, (int)(whole - i < VECTORS ? whole - i : VECTORS), s + i);
     }
     if (left) {
-        if (of)
-            norms.y = y + whole * LANES, norms.count = left;
+        part = FN(norms_from)(&norms, whole * LANES);
         __builtin_memcpy(&rest, s + whole, (size_t)left * sizeof(real));
-        FN(map_pass)(map, &norms, 1, &rest);
+        FN(map_pass)(map, &part, 1, &rest);
         __builtin_memcpy(s + whole, &rest, (size_t)left * sizeof(real));
     }
 }

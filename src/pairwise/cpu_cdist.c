@@ -420,19 +420,23 @@ static void regularize(const struct block *block, const struct cdist_piece *stri
     }
 }
 
-/* An expression of |x| and |y| too: row by row, since |x| is one number in a row. */
+/* An expression of |x| and |y| too: row by row, since |x| is one number in a row; or of two more
+ * sums, which lie behind s. */
 static void map_rows(const struct block *block, const struct cdist_piece *strip, int64_t row)
 {
     const struct cdist_plan *plan = block->round->plan;
-    const char *x = lengths_of(plan, plan->x_lengths, plan->x_rows, block->item) +
-                    row * plan->element,
-               *y = lengths_of(plan, plan->y_lengths, plan->y_rows, block->item) +
-                    block->col * plan->element;
+    const char *x = lengths_of(plan, plan->x_lengths, plan->x_rows, block->item),
+               *y = lengths_of(plan, plan->y_lengths, plan->y_rows, block->item);
 
     for (int64_t r = 0; r < strip->rows; r++) {
-        const struct gram_map_norms norms = {x + r * plan->element, y};
-        plan->kernels->map[plan->dtype](strip->cols, strip->buffer + r * strip->ld * plan->element,
-                                        &block->what->map, &norms);
+        char *s = strip->buffer + r * strip->ld * plan->element;
+        const struct gram_map_norms norms = {
+            .x = x ? x + (row + r) * plan->element : NULL,
+            .y = y ? y + block->col * plan->element : NULL,
+            .sum = plan->sums ? s + plan->second_bytes : NULL,
+            .squares = plan->sums ? s + 2 * plan->second_bytes : NULL,
+        };
+        plan->kernels->map[plan->dtype](strip->cols, s, &block->what->map, &norms);
     }
 }
 
@@ -446,7 +450,7 @@ static void finish(const struct block *block, const struct cdist_piece *strip, i
         plan->kernels->cdist[plan->dtype].finish(strip->rows * strip->ld, strip->buffer,
                                                  strip->buffer + plan->second_bytes,
                                                  &block->what->metric.finish);
-    if (plan->norms)
+    if (plan->norms || plan->sums)
         map_rows(block, strip, row);
     else if (block->what->mapped)
         plan->kernels->map[plan->dtype](strip->rows * strip->ld, strip->buffer, &block->what->map,
@@ -479,6 +483,18 @@ static void store_condensed(const struct block *block, const struct cdist_piece 
     }
 }
 
+/* The sums of |x - y| and (x - y)^2 for an expression, of all columns. */
+static void sum_tiles(const struct cdist_plan *plan, const struct gram_tile *of_s)
+{
+    static const enum gram_step steps[] = {GRAM_STEP_ONE, GRAM_STEP_TWO};
+    struct gram_tile tile = *of_s;
+
+    for (int i = 0; i < 2; i++) {
+        tile.c = (char *)tile.c + plan->second_bytes;
+        plan->kernels->cdist[plan->dtype].tile[steps[i]](&tile);
+    }
+}
+
 /* Sums, maps and stores the strip of a block that begins at row of the round. */
 static void one_strip(const struct block *block, const struct cdist_piece *strip, int64_t row)
 {
@@ -504,6 +520,8 @@ static void one_strip(const struct block *block, const struct cdist_piece *strip
             square_tile(round, block->item, panel, &tile);
         else
             block->what->tile(&tile);
+        if (plan->sums)
+            sum_tiles(plan, &tile);
     }
     if (round->last)
         finish(block, strip, row);

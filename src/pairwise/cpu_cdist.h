@@ -39,6 +39,7 @@ struct cdist_plan {
     int64_t element;               /* its bytes */
     bool stream;                   /* out is too large to stay in the cache and can be streamed */
     bool norms;                    /* the expression has |x| or |y| */
+    bool sums;                     /* it has sums of |x - y| or (x - y)^2 beside s */
     bool metric;                   /* panels and sums are those of a metric */
     int64_t columns;               /* of panels: those of x, and what a metric adds */
     int64_t depth;                 /* columns of a round */
@@ -53,7 +54,8 @@ struct cdist_plan {
     char *x_panels, *y_panels, *x_centred, *y_centred, *centre, *x_norms, *y_norms, *item_memory,
         *buffers;
     char *x_lengths, *y_lengths;       /* |x| and |y| where norms is set, else NULL */
-    size_t buffer_bytes, second_bytes; /* second_bytes: from a buffer to that of second sums */
+    size_t buffer_bytes, second_bytes; /* second_bytes: from a buffer to that of second sums, and
+                                          from there to a third one's, of squares */
 };
 
 /* The piece of the problem that a round works on. */

@@ -105,7 +105,7 @@ static void choose_rounds(struct cdist_plan *plan)
             n = gram_round_up(plan->op.out.cols, plan->nr), row_bytes, budget;
 
     plan->depth = gram_ceil_div(k, gram_most(1, gram_ceil_div(k, DEPTH_BYTES / plan->element)));
-    if (plan->metric || plan->op.condensed)
+    if (plan->metric || plan->op.condensed || plan->sums)
         plan->depth = k; /* rows are changed as a whole, and out does not take sums in between */
     row_bytes = gram_most(1, plan->depth) * plan->element;
     budget = SIDE_BYTES / row_bytes;
@@ -178,7 +178,9 @@ static void choose_buffers(struct cdist_plan *plan)
     plan->buffer_bytes =
         gram_round64((size_t)(plan->buffer_rows * plan->block_cols * plan->element));
     plan->second_bytes = plan->buffer_bytes;
-    if (cpu_metric_has_second(&plan->op))
+    if (plan->sums)
+        plan->buffer_bytes *= 3;
+    else if (cpu_metric_has_second(&plan->op))
         plan->buffer_bytes *= 2;
 }
 
@@ -199,6 +201,7 @@ static void plan_for(const gram_context *g, const struct gram_cdist_op *op, int 
     plan->shared_item = gram_cdist_of_numbers(op) && !op->metric.weights.data;
     plan->metric = gram_metric_given(&op->metric);
     plan->norms = op->expression && op->expression->norms;
+    plan->sums = op->expression && op->expression->sums;
     plan->columns = cpu_metric_columns(op);
     plan->op.symmetric = gram_cdist_mirrors(op);
     orient(plan);

@@ -154,8 +154,9 @@ static void describe(gram_context *g, const struct gram_kernel_matmul_op *op, st
 /* True if the work is done here. */
 static bool fits(const struct fused_job *job)
 {
-    return job->op->kernel.function != GRAM_COSINE && !job->plan.norms && !job->plan.expand &&
-           !job->plan.metric && job->depth <= 2 * PANEL_BYTES / (job->plan.element * LEAST_EDGE);
+    return job->op->kernel.function != GRAM_COSINE && !job->plan.norms && !job->plan.sums &&
+           !job->plan.expand && !job->plan.metric &&
+           job->depth <= 2 * PANEL_BYTES / (job->plan.element * LEAST_EDGE);
 }
 
 /* ---- Scratch -------------------------------------------------------------------------------- */

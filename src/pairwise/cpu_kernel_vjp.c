@@ -162,6 +162,36 @@ static struct gram_cdist_grad_op norm_gradient_of(const struct vjp_job *job,
                                   job->elements, numbers_of(job->kernel.x.dtype));
 }
 
+static struct gram_cdist_grad_op sum_gradient_of(const struct vjp_job *job,
+                                                 const struct vjp_block *b, bool of_x, bool squares)
+{
+    const struct gram_cdist_op kernel = gram_vjp_sum_of(&job->kernel, squares);
+
+    return gram_vjp_gradient(&kernel, b, of_x, of_x ? &job->to_x : &job->to_y, job->elements,
+                             numbers_of(job->kernel.x.dtype));
+}
+
+/* The same for what an expression's sums beside s add. */
+static gram_status measure_sums(struct vjp_job *job, const struct vjp_block *b,
+                                const bool wanted[2])
+{
+    size_t bytes;
+
+    for (int i = 0; i < 4; i++) { /* sides and sums */
+        const bool of_x = i % 2, squares = i / 2;
+        const struct gram_cdist_op kernel =
+            gram_vjp_sum_kernel(job->op, &job->kernel, b, squares, NULL);
+        const struct gram_cdist_grad_op grad = sum_gradient_of(job, b, of_x, squares);
+        if (!kernel.expression || !wanted[of_x])
+            continue;
+        TRY(gram_measure(job->g, &bytes, cpu_cdist(job->g, &kernel)));
+        job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
+        TRY(gram_measure(job->g, &bytes, cpu_cdist_grad(job->g, &grad)));
+        job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
+    }
+    return GRAM_OK;
+}
+
 /* Finds the scratch of the parts of a block of this size, with all that is found before. */
 static gram_status measure_block(struct vjp_job *job, const struct vjp_block *b)
 {
@@ -200,7 +230,7 @@ static gram_status measure_block(struct vjp_job *job, const struct vjp_block *b)
         TRY(gram_measure(job->g, &bytes, cpu_cdist(job->g, &kernel)));
         job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
     }
-    return GRAM_OK;
+    return measure_sums(job, b, wanted);
 }
 
 /* The cosine's doubles behind the sums of a block's rows: norms and sums of x's rows, then of y's.
@@ -460,6 +490,27 @@ static gram_status add_norm_gradients(struct vjp_job *job)
     return GRAM_OK;
 }
 
+/* Adds what the block's derivatives by sums beside s give. */
+static gram_status add_sum_gradients(struct vjp_job *job)
+{
+    const struct gram_view *wanted[] = {&job->to_y, &job->to_x};
+
+    for (int squares = 0; squares < 2; squares++) {
+        const struct gram_cdist_op kernel =
+            gram_vjp_sum_kernel(job->op, &job->kernel, &job->block, squares, job->elements);
+        if (!kernel.expression)
+            continue;
+        TRY(cpu_cdist_in(job->g, &kernel, job->inner, job->inner_bytes));
+        multiply_block(job);
+        for (int of_x = 1; of_x >= 0; of_x--) {
+            const struct gram_cdist_grad_op op = sum_gradient_of(job, &job->block, of_x, squares);
+            if (wanted[of_x]->data)
+                TRY(cpu_cdist_grad_in(job->g, &op, true, job->inner, job->inner_bytes));
+        }
+    }
+    return GRAM_OK;
+}
+
 static gram_status points_gradients(struct vjp_job *job)
 {
     if (job->kernel.function == GRAM_COSINE)
@@ -470,6 +521,7 @@ static gram_status points_gradients(struct vjp_job *job)
         multiply_block(job);
         TRY(add_gradients(job));
         TRY(add_norm_gradients(job));
+        TRY(add_sum_gradients(job));
     }
     return GRAM_OK;
 }

@@ -170,10 +170,11 @@ static int load_of(const struct gram_view *v, const struct gram_batch *batch, bo
     return llabs(v->col_stride) <= llabs(v->row_stride) || v->rows == 1;
 }
 
-/* A thread has tm by tm sums in registers, of which a sum in f64 takes two. */
+/* A thread has tm by tm sums in registers, of which a sum in f64 takes two; an expression may have
+ * two sums beside that of s. */
 int cuda_cdist_most_tile(const struct cuda_cdist_options *o)
 {
-    return o->is_double || o->step >= PAIR_ANY || o->step == PAIR_ZERO ? 4 : 8;
+    return o->is_double || o->step >= PAIR_ANY || o->step == PAIR_ZERO || o->sums ? 4 : 8;
 }
 
 /* The largest tile that still gives every processor two blocks, and whose half would not hold an
@@ -258,6 +259,7 @@ void cuda_cdist_plan(const struct gram_cdist_op *op, int processors, struct cuda
     if (op->batch.count == 0 || op->out.rows == 0 || op->out.cols == 0)
         return;
     o.stored = cuda_stored_as(op->x.dtype);
+    o.sums = op->expression && op->expression->sums;
     choose_step(op, &o);
     cuda_metric_plan(op, &o, &params->metric);
     o.x_load = load_of(transposed ? &op->y : &op->x, &op->batch, false);
@@ -341,6 +343,8 @@ static void set_options(const struct cuda_cdist_plan *plan, const struct cuda_ke
     }
     if (plan->expression && plan->expression->norms)
         cuda_option(v, "NORMS", 1);
+    if (o->sums)
+        cuda_option(v, "SUMS", 1);
     if (is_short(o) && !o->packed)
         cuda_option(v, "--ptxas-options=-O", 1);
 }

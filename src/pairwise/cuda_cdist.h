@@ -19,7 +19,7 @@
 /* The options (-D) of cdist.cu. */
 struct cuda_cdist_options {
     int is_double, stored, tm, step, whole, fraction, mix, x_load, y_load, function, output, base,
-        slope, hypers, listed, packed, metric, finish, weighted, condensed;
+        slope, hypers, listed, packed, metric, finish, weighted, condensed, sums;
 };
 
 struct cuda_cdist_plan {

@@ -23,7 +23,8 @@
  *     return s != s ? s : v6;
  *     }
  *
- * An expression of |x| and |y| has them as further arguments, x and y.
+ * An expression of |x| and |y| has them as further arguments, x and y; one of more distances than s
+ * the two sums that they are made of, sum and squares.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -112,6 +113,8 @@ static void write_operand(const struct gram_expression *e, const struct constant
         snprintf(text, OPERAND_BYTES, "s");
     else if (n->op == GRAM_OP_NORM_X || n->op == GRAM_OP_NORM_Y)
         snprintf(text, OPERAND_BYTES, n->op == GRAM_OP_NORM_X ? "x" : "y");
+    else if (n->op == GRAM_OP_SUM || n->op == GRAM_OP_SQUARES)
+        snprintf(text, OPERAND_BYTES, n->op == GRAM_OP_SUM ? "sum" : "squares");
     else if (!n->uniform)
         snprintf(text, OPERAND_BYTES, "v%d", node);
     else if (c)
@@ -172,8 +175,8 @@ static void write_functions(FILE *out, const struct gram_expression *e, const st
         if (c->of[i] >= 0)
             fprintf(out, "c[%d] = u%d;\n", c->of[i], i);
     }
-    fprintf(out, "}\nstatic __device__ REAL expression_of(const double *c, REAL s%s)\n{\n",
-            e->norms ? ", REAL x, REAL y" : "");
+    fprintf(out, "}\nstatic __device__ REAL expression_of(const double *c, REAL s%s%s)\n{\n",
+            e->norms ? ", REAL x, REAL y" : "", e->sums ? ", REAL sum, REAL squares" : "");
     for (int i = 0; i < e->count; i++) {
         if (e->node[i].uniform || gram_op_is_variable((enum gram_op)e->node[i].op))
             continue;

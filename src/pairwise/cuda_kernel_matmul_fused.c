@@ -206,7 +206,7 @@ static bool plan_fused(const gram_context *g, const struct gram_kernel_matmul_op
     int64_t slots;
 
     *f = (struct fused){.op = op};
-    if (op->v.rows == 0 || depth == 0 || (op->kernel.expression && op->kernel.expression->norms))
+    if (op->v.rows == 0 || depth == 0 || gram_expression_is_wide(op->kernel.expression))
         return false;
     cuda_fused_plan_matrix(g, f);
     slots = cuda_fused_step_slots(&f->plan.options);

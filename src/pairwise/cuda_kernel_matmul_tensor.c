@@ -124,7 +124,7 @@ bool cuda_tensor_plan(const gram_context *g, const struct gram_kernel_matmul_op 
 
     *f = (struct fused){.op = op, .tensor = true};
     if (device->arch < 80 || op->v.rows == 0 || op->kernel.x.cols == 0 ||
-        (op->kernel.expression && op->kernel.expression->norms))
+        gram_expression_is_wide(op->kernel.expression))
         return false;
     cuda_fused_plan_matrix(g, f);
     if (o->is_double || o->step != PAIR_TWO || o->metric)

@@ -87,7 +87,6 @@ static bool costs_less(const struct gradient *d, int64_t columns)
 static bool plan_gradient(const gram_context *g, const struct gram_kernel_vjp_op *op, bool of_y,
                           struct gradient *d)
 {
-    const struct gram_expression *e = op->kernel.expression;
     const int64_t depth = op->kernel.x.cols;
     int64_t columns;
 
@@ -100,7 +99,8 @@ static bool plan_gradient(const gram_context *g, const struct gram_kernel_vjp_op
     d->sum.kernel.x = d->pass.points, d->sum.kernel.y = d->pass.centres;
     d->f.op = &d->sum;
     if (d->pass.points.rows == 0 || d->pass.centres.rows == 0 || depth == 0 || columns == 0 ||
-        (e && (e->norms || e->of_norms)))
+        gram_expression_is_wide(op->kernel.expression) ||
+        gram_expression_is_of_wide(op->kernel.expression))
         return false;
     cuda_fused_plan_matrix(g, &d->f);
     if (cuda_fused_step_slots(&d->f.plan.options) == 0 || d->f.plan.options.step == PAIR_ZERO ||

@@ -106,6 +106,14 @@ static struct gram_cdist_grad_op norm_gradient_of(const struct vjp_job *job, boo
                                   job->elements, job->constants);
 }
 
+static struct gram_cdist_grad_op sum_gradient_of(const struct vjp_job *job, bool of_x, bool squares)
+{
+    const struct gram_cdist_op kernel = gram_vjp_sum_of(&job->kernel, squares);
+
+    return gram_vjp_gradient(&kernel, &job->block, of_x, of_x ? &job->to_x : &job->to_y,
+                             job->elements, job->constants);
+}
+
 /* Finds the scratch that the gradients of the job's block take, with that of others before. */
 static gram_status measure_gradients(struct vjp_job *job)
 {
@@ -121,6 +129,13 @@ static gram_status measure_gradients(struct vjp_job *job)
         if (!job->op->by_norm[of_x ? 0 : 1])
             continue;
         grad = norm_gradient_of(job, of_x);
+        TRY(gram_measure(job->g, &bytes, cuda_cdist_grad_queue(job->g, &grad, true)));
+        job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
+    }
+    for (int i = 0; i < 4; i++) { /* sides and sums */
+        const struct gram_cdist_grad_op grad = sum_gradient_of(job, i % 2, i / 2);
+        if (!wanted[i % 2] || !job->op->by_sum[i / 2])
+            continue;
         TRY(gram_measure(job->g, &bytes, cuda_cdist_grad_queue(job->g, &grad, true)));
         job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
     }
@@ -433,6 +448,27 @@ static gram_status queue_norm_gradients(const struct vjp_job *job)
     return GRAM_OK;
 }
 
+/* Adds what the block's derivatives by sums beside s give to gradients that are set. */
+static gram_status queue_sum_gradients(const struct vjp_job *job)
+{
+    const struct gram_view *wanted[] = {&job->to_y, &job->to_x};
+
+    for (int squares = 0; squares < 2; squares++) {
+        const struct gram_cdist_op kernel =
+            gram_vjp_sum_kernel(job->op, &job->kernel, &job->block, squares, job->elements);
+        if (!kernel.expression)
+            continue;
+        TRY(cuda_cdist_queue(job->g, &kernel));
+        TRY(queue_weights(job, NULL, NULL));
+        for (int of_x = 0; of_x < 2; of_x++) {
+            const struct gram_cdist_grad_op op = sum_gradient_of(job, of_x, squares);
+            if (wanted[of_x]->data)
+                TRY(cuda_cdist_grad_in(job->g, &op, true, job->inner, job->inner_bytes));
+        }
+    }
+    return GRAM_OK;
+}
+
 /* The gradients of x and y, a block of weights at a time. */
 static gram_status points_gradients(struct vjp_job *job)
 {
@@ -443,6 +479,7 @@ static gram_status points_gradients(struct vjp_job *job)
         TRY(queue_weights(job, NULL, NULL));
         TRY(queue_gradients(job));
         TRY(queue_norm_gradients(job));
+        TRY(queue_sum_gradients(job));
     }
     return GRAM_OK;
 }
@@ -515,8 +552,8 @@ gram_status cuda_kernel_vjp_check(gram_context *g, const struct gram_kernel_vjp_
     struct gram_cdist_op kernel = op->kernel;
 
     TRY(cuda_cdist_check(g, &kernel));
-    for (int i = 0; i < 2; i++) {
-        kernel.expression = op->by_norm[i];
+    for (int i = 0; i < 4; i++) {
+        kernel.expression = i < 2 ? op->by_norm[i] : op->by_sum[i - 2];
         TRY(cuda_cdist_check_expression(g, &kernel));
     }
     TRY(gram_cuda_check_pointer(g, "grad", &op->grad));

@@ -110,10 +110,10 @@ static gram_status check_choices(gram_context *g, const gram_kernel_options *o)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.function is %d, expected a gram_function, 0 to %d",
                          (int)o->function, (int)GRAM_EXPRESSION);
-    if (o->output < GRAM_VALUE || o->output > GRAM_NORM_Y_WEIGHT)
+    if (o->output < GRAM_VALUE || o->output > GRAM_D2_WEIGHT)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.output is %d, expected a gram_kernel_output, 0 to %d",
-                         (int)o->output, (int)GRAM_NORM_Y_WEIGHT);
+                         (int)o->output, (int)GRAM_D2_WEIGHT);
     if (o->function == GRAM_COSINE && o->inner != GRAM_DOT)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.inner is GRAM_DIFFERENCE, expected GRAM_DOT with GRAM_COSINE");
@@ -173,6 +173,14 @@ static gram_status view_metric(gram_context *g, const gram_distance *metric,
 /* An expression and its parameters belong to GRAM_EXPRESSION, and to nothing else. */
 static gram_status check_expression(gram_context *g, const gram_kernel_options *o)
 {
+    static const char *const outputs[] = {
+        [GRAM_PARAMETER_DERIVATIVE] = "GRAM_PARAMETER_DERIVATIVE",
+        [GRAM_NORM_X_WEIGHT] = "GRAM_NORM_X_WEIGHT",
+        [GRAM_NORM_Y_WEIGHT] = "GRAM_NORM_Y_WEIGHT",
+        [GRAM_D1_WEIGHT] = "GRAM_D1_WEIGHT",
+        [GRAM_D2_WEIGHT] = "GRAM_D2_WEIGHT",
+    };
+
     if (o->function != GRAM_EXPRESSION) {
         if (o->expression || o->parameters || o->parameter_count)
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
@@ -182,9 +190,7 @@ static gram_status check_expression(gram_context *g, const gram_kernel_options *
         if (o->output >= GRAM_PARAMETER_DERIVATIVE)
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
                              "options.output is %s, which only GRAM_EXPRESSION has",
-                             o->output == GRAM_PARAMETER_DERIVATIVE ? "GRAM_PARAMETER_DERIVATIVE"
-                             : o->output == GRAM_NORM_X_WEIGHT      ? "GRAM_NORM_X_WEIGHT"
-                                                                    : "GRAM_NORM_Y_WEIGHT");
+                             outputs[o->output]);
         return GRAM_OK;
     }
     if (!o->expression)
@@ -225,6 +231,10 @@ static gram_status compile(gram_context *g, const gram_kernel_options *o, bool b
         by = GRAM_EXPRESSION_BY_NORM_X;
     else if (o->output == GRAM_NORM_Y_WEIGHT)
         by = GRAM_EXPRESSION_BY_NORM_Y;
+    else if (o->output == GRAM_D1_WEIGHT)
+        by = GRAM_EXPRESSION_BY_SUM;
+    else if (o->output == GRAM_D2_WEIGHT)
+        by = GRAM_EXPRESSION_BY_SQUARES;
     if (o->output >= GRAM_PARAMETER_DERIVATIVE) {
         op->output = GRAM_VALUE;
         op->regularization = (struct gram_hyper){.value = 0};
@@ -232,10 +242,10 @@ static gram_status compile(gram_context *g, const gram_kernel_options *o, bool b
     TRY(gram_expression_compile(g, o, by, &expression));
     op->expression = expression;
     op->symmetric &= expression->mirrors;
-    if (o->metric && expression->of_norms)
+    if (o->metric && gram_expression_is_of_wide(expression))
         return gram_fail(g, GRAM_UNSUPPORTED,
-                         "options.expression has the norm of a point, which there is not with "
-                         "options.metric");
+                         "options.expression has %s, which there is not with options.metric",
+                         expression->of_norms ? "the norm of a point" : "d1 or d2");
     return GRAM_OK;
 }
 

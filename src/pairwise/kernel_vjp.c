@@ -172,7 +172,15 @@ static gram_status compile_others(gram_context *g, const gram_kernel_options *op
 {
     struct gram_expression *made;
     const int by[] = {GRAM_EXPRESSION_BY_NORM_X, GRAM_EXPRESSION_BY_NORM_Y};
+    const int by_sum[] = {GRAM_EXPRESSION_BY_SUM, GRAM_EXPRESSION_BY_SQUARES};
 
+    for (int i = 0; op->kernel.expression && op->kernel.expression->of_sums && i < 2; i++) {
+        if (!op->want_x && !op->want_y && !op->whole && !op->want_lengths)
+            continue;
+        TRY(gram_expression_compile(g, options, by_sum[i], &made));
+        if (made->count > 1 || made->node[0].op != GRAM_OP_NUMBER || made->node[0].number != 0)
+            op->by_sum[i] = made;
+    }
     for (int i = 0; op->kernel.expression && op->kernel.expression->of_norms && i < 2; i++) {
         if (!(i ? op->want_y || op->whole : op->want_x) && !op->want_lengths)
             continue;

@@ -4,7 +4,8 @@
  *
  * Part of cdist.cu, cdist_mma.cu, cdist_reduce.cu, kernel_matmul.cu and kernel_matmul_tensor.cu,
  * whose parameters it uses.
- * NORMS: 1 where an expression has |x| or |y|, which mapped() then gets.
+ * NORMS: 1 where an expression has |x| or |y|, which mapped() then gets; SUMS: the same of the sums
+ * of |x_k - y_k| and (x_k - y_k)^2 beside s.
  * INVERSE_ROOT: 1 where the slope of a power is that of a square root, s^(-1/2).
  * QUICK: 1 where e^-t of f32 is left to the special-function unit; its error is then (t + 3) eps.
  *
@@ -17,6 +18,9 @@
 #endif
 #ifndef INVERSE_ROOT
 #  define INVERSE_ROOT 0
+#endif
+#ifndef SUMS
+#  define SUMS 0
 #endif
 
 /* ---- Arithmetic ----------------------------------------------------------------------------- */
@@ -309,15 +313,24 @@ static __device__ REAL rational(const struct pair_map *map, REAL t)
 #  include "pair_expression.cuh"
 #endif
 
-static __device__ REAL form(const struct pair_map *map, REAL t, REAL x, REAL y)
+/* What an expression may have beside s. */
+struct beside {
+    REAL x, y, sum, squares;
+};
+
+static __device__ REAL form(const struct pair_map *map, REAL t, const struct beside &b)
 {
     const REAL factor = (REAL)map->factor;
 
     if (FUNCTION == PAIR_IDENTITY || FUNCTION == PAIR_COSINE)
         return OUTPUT == PAIR_VALUE ? t : t != t ? t : factor;
 #if FUNCTION == PAIR_EXPRESSION
-#  if NORMS
-    const REAL value = expression_of(map->constant, t, x, y);
+#  if NORMS && SUMS
+    const REAL value = expression_of(map->constant, t, b.x, b.y, b.sum, b.squares);
+#  elif NORMS
+    const REAL value = expression_of(map->constant, t, b.x, b.y);
+#  elif SUMS
+    const REAL value = expression_of(map->constant, t, b.sum, b.squares);
 #  else
     const REAL value = expression_of(map->constant, t);
 #  endif
@@ -345,7 +358,7 @@ static __device__ REAL slope_of(const struct pair_map *map, REAL s)
     return s > 0 ? (slope > LARGEST ? LARGEST : slope) : 0 * s;
 }
 
-static __device__ REAL mapped(const struct pair_map *map, REAL s, REAL x = 0, REAL y = 0)
+static __device__ REAL mapped(const struct pair_map *map, REAL s, const struct beside &b = {})
 {
     REAL slope = 1, t;
 
@@ -357,5 +370,5 @@ static __device__ REAL mapped(const struct pair_map *map, REAL s, REAL x = 0, RE
             return 0; /* whose own slope need not be finite */
     }
     t = (REAL)map->scale * raised(&map->base, BASE, s) + (REAL)map->shift;
-    return slope * form(map, t, x, y);
+    return slope * form(map, t, b);
 }

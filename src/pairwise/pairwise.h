@@ -416,6 +416,29 @@ static inline struct gram_cdist_grad_op gram_vjp_norm_gradient(const struct gram
     return op;
 }
 
+/* The kernel of a block that multiplies sgn(x_k - y_k), or with squares x_k - y_k, in gradients;
+ * and what its elements, times grad, add to them. */
+static inline struct gram_cdist_op gram_vjp_sum_kernel(const struct gram_kernel_vjp_op *op,
+                                                       const struct gram_cdist_op *kernel,
+                                                       const struct vjp_block *b, bool squares,
+                                                       void *elements)
+{
+    struct gram_cdist_op k = gram_vjp_kernel(kernel, b, GRAM_VALUE, elements);
+
+    k.expression = op->by_sum[squares];
+    return k;
+}
+
+/* The kernel of which gram_vjp_gradient then takes the gradients. */
+static inline struct gram_cdist_op gram_vjp_sum_of(const struct gram_cdist_op *kernel, bool squares)
+{
+    struct gram_cdist_op k = *kernel;
+
+    k.inner = GRAM_DIFFERENCE;
+    k.p = (struct gram_hyper){.value = squares ? 2 : 1};
+    return k;
+}
+
 static inline bool gram_vjp_has_bandwidth(gram_function function)
 {
     return function >= GRAM_LAPLACE && function <= GRAM_RATIONAL_QUADRATIC;

@@ -109,7 +109,7 @@ static void gradients(struct harness *h)
     problem_close(&q);
 }
 
-/* Texts that mirror and that do not, of a distance and of a product. */
+/* Texts that mirror and that do not, of a distance and of a product, and of more distances. */
 static const struct {
     const char *text;
     gram_inner inner;
@@ -118,6 +118,9 @@ static const struct {
     {          "norm_x * s - dot / norm_y ", GRAM_DIFFERENCE},
     {"sqrt(norm_x) + exp(dot) * norm_y / L",        GRAM_DOT},
     {             "norm_y * norm_y + 0 * s",        GRAM_DOT},
+    {             "exp(-d1 / L) * exp(-d2)", GRAM_DIFFERENCE},
+    {          "d1 * sqrt(1 + d2 * d2) / L",        GRAM_DOT},
+    {    "exp(-d1 / L) * d2 + norm_x * dot",        GRAM_DOT},
 };
 
 /* Values, weights, gradients, products and maxima are those of the CPU. */

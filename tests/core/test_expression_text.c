@@ -60,7 +60,7 @@ static const struct {
     {       "s ^ 2",  "has \"^\" at character 3, expected an operator or the end; powers are pow(x, y)"},
     {      "s +* 2",         "has \"*\" at character 4, expected a number, a name, a function or \"(\""},
     {       "2 * b",
-     "has \"b\" at character 5, expected s, dot, norm_x, norm_y (there are no parameters)"             },
+     "has \"b\" at character 5, expected s, dot, d1, d2, norm_x, norm_y (there are no parameters)"     },
     {         "exp",              "ends after character 3, expected \"(\" after the name of a function"},
     {    "log10(s)",
      "has \"log10\" at character 1, expected one of the functions exp exp2 expm1 log "
@@ -89,7 +89,7 @@ static const struct {
      "ends after character 5, expected an operator or the \";\" behind the value of a name"            },
     {      "u = s;",           "ends after character 6, expected a number, a name, a function or \"(\""},
     {    "u = u; u",
-     "has \"u\" at character 5, expected s, dot, norm_x, norm_y (there are no parameters)"             },
+     "has \"u\" at character 5, expected s, dot, d1, d2, norm_x, norm_y (there are no parameters)"     },
     {        "s; 1",                        "has \";\" at character 2, expected an operator or the end"},
     {       "s & 1",                        "has \"&\" at character 3, expected an operator or the end"},
     {         "s\n",                                                                                 ""},
@@ -227,7 +227,7 @@ static void names(struct harness *h)
          "options.parameters[1].name is \"p1\", expected a name that differs from that of "
          "options.parameters[0]"                                                                                       },
         {                         {"length", NULL},
-         "has \"lenght\" at character 1, expected s, dot, norm_x, norm_y or a parameter: length p1"                    },
+         "has \"lenght\" at character 1, expected s, dot, d1, d2, norm_x, norm_y or a parameter: length p1"            },
     };
 
     for (int i = 0; i < LENGTH(bad); i++) {

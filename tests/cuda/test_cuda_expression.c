@@ -21,6 +21,7 @@ static const char *const expressions[] = {
     "asin(s) + acos(s) + atan(s) + erf(s / a)",
     "sin(s) + cos(s) + sinh(s) + cosh(s) + tanh(s) + fabs(s) + fmin(s, a) + fmax(a, s)",
     "s <= a && s >= b || !(s == a) && s != b || s > 1",
+    "exp(-d1 / a) * exp(-d2 * d2 / b) + norm_x * norm_y",
     "pow(a, b) * exp(sin(a)) - fmin(a, b) / log(-2 - 3) + s * (a < b ? a : -b)",
 };
 

@@ -194,6 +194,122 @@ def test_an_expression_of_norms_and_a_distance(of):
     np.testing.assert_allclose(by_hand, got[0], rtol=1e-9, atol=1e-9)
 
 
+DISTANCES = (
+    ("exp(-d1 / a) * exp(-d2 * d2 / (2 * b * b))",
+     lambda s, d1, d2, n, a, b: np.exp(-d1 / a - d2**2 / (2 * b * b))),
+    ("exp(-d1 / a) + (1 + d2 / b) * exp(-d2 / b) + exp(-s * s)",
+     lambda s, d1, d2, n, a, b: np.exp(-d1 / a) + (1 + d2 / b) * np.exp(-d2 / b) + np.exp(-s * s)),
+    ("exp(-d1 / a) * norm_x / (b + d2) + d2 * norm_x",
+     lambda s, d1, d2, n, a, b: np.exp(-d1 / a) * n / (b + d2) + d2 * n),
+)  # fmt: skip
+OF = ({"p": 3}, {"p": 1}, {"p": 2}, {"of": "sum"}, {"p": 1.5, "of": "sum"}, {"of": "product"})
+
+
+def sum_of(x, y, p=2.0, of="distance"):
+    if of == "product":
+        return x @ y.T
+    power = (abs(x[:, None] - y) ** p).sum(-1)
+    return power if of == "sum" else power ** (1 / p)
+
+
+@pytest.mark.parametrize("what", OF, ids=str)
+@pytest.mark.parametrize("text, of_distances", DISTANCES, ids=[row[0] for row in DISTANCES])
+def test_an_expression_of_several_distances(text, of_distances, what):
+    x, y, a, b = points(7, 0) / 3, points(5, 1) / 3, 1.3, 0.7
+
+    def formula(x, y, a=a, b=b):
+        n = np.linalg.norm(x, axis=1)[:, None]
+        s, d1, d2 = (sum_of(x, y, **o) for o in (what, {"p": 1}, {"p": 2}))
+        return of_distances(s, d1, d2, n, a, b)
+
+    options = {"expression": text, "parameters": {"a": a, "b": b}, **what}
+    for dtype, close in ((np.float64, 1e-12), (np.float32, 2e-5)):
+        got = gram.kernel(x.astype(dtype), y.astype(dtype), **options)
+        np.testing.assert_allclose(got, formula(x, y), rtol=close, atol=close)
+    np.testing.assert_allclose(gram.kernel(x, **options), formula(x, x), rtol=1e-12)
+    v = points(5, 2)
+    got = gram.kernel_matmul(x, y, v=v, **options)
+    np.testing.assert_allclose(got, formula(x, y) @ v, rtol=1e-9, atol=1e-9)
+    grad = np.random.default_rng(3).normal(size=(7, 5))
+    got = gram.kernel_vjp(x, y, grad=grad, wrt=("x", "y"), **options)
+    slopes = (
+        differences(lambda a: (grad * formula(a, y)).sum(), x),
+        differences(lambda a: (grad * formula(x, a)).sum(), y),
+    )
+    for have, slope in zip(got, slopes, strict=True):
+        np.testing.assert_allclose(have, slope, rtol=1e-5, atol=1e-6)
+    for name in "ab":
+        ends = [formula(x, y, **{"a": a, "b": b, name: value})
+                for value in ({"a": a, "b": b}[name] + h for h in (1e-6, -1e-6))]  # fmt: skip
+        by_number = gram.kernel(x, y, output="parameter-derivative", parameter=name, **options)
+        np.testing.assert_allclose(by_number, (ends[0] - ends[1]) / 2e-6, rtol=1e-5, atol=1e-7)
+
+
+def test_points_that_coincide_in_several_distances():
+    x = points(5, 0)
+    x[3], x[4, 1] = x[2], x[1, 1]
+    lengths = np.array([0.5, 2.0, 1.0, 3.0])
+    options = {"expression": "exp(-d1) + exp(-d2) + s", "p": 3, "lengths": lengths}
+    grad = np.random.default_rng(3).normal(size=(5, 5))
+    of_x, of_y = gram.kernel_vjp(x, x.copy(), grad=grad, wrt=("x", "y"), **options)
+    d = (x[:, None] - x) / lengths
+    d1, d2, d3 = (gram.cdist(x / lengths, p=p)[..., None] for p in (1, 2, 3))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        slope = -np.exp(-d1) * np.sign(d) - np.exp(-d2) * d / d2 + d * abs(d) / d3**2
+    slope = np.where(d2 > 0, slope, 0) / lengths
+    np.testing.assert_allclose(of_x, (grad[..., None] * slope).sum(1), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(of_y, -(grad[..., None] * slope).sum(0), rtol=1e-9, atol=1e-12)
+
+
+def test_the_parts_of_a_gradient_by_several_distances():
+    x, y = points(6, 0), points(5, 1)
+    options = {"expression": "exp(-d1) * (1 + d2)", "of": "product"}
+    d1, d2 = gram.cdist(x, y, p=1), gram.cdist(x, y)
+    weights = [gram.kernel(x, y, output=o, **options) for o in ("weight", "d1-weight", "d2-weight")]
+    expected = [0 * d1, -np.exp(-d1) * (1 + d2), np.exp(-d1) / d2]
+    np.testing.assert_allclose(weights, expected, rtol=1e-12)
+    with pytest.raises(ValueError, match="GRAM_D2_WEIGHT, which only GRAM_EXPRESSION has"):
+        gram.kernel(x, output="d2-weight")
+
+
+def test_several_distances_where_there_are_none():
+    x = abs(points(4, 0))
+    for text in ("d1", "exp(-d2)"):
+        with pytest.raises(NotImplementedError, match="has d1 or d2, which there is not"):
+            gram.kernel(x, expression=text, metric="canberra")
+    assert gram.kernel(x, expression="d1 + 0 * s", parameters={"d1": 3.0})[0, 1] == 3
+
+
+def test_gradients_of_torch_through_several_distances():
+    torch = pytest.importorskip("torch", minversion="2.4")
+    x, y = (torch.from_numpy(points(n, n) / 3).requires_grad_() for n in (5, 4))
+    numbers = [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (1.3, 0.7)]
+    lengths = torch.tensor([0.5, 2.0, 1.0, 3.0], dtype=torch.float64, requires_grad=True)
+
+    def kernel(x, y, a, b, lengths):
+        return gram.torch.kernel(x, y, expression=DISTANCES[1][0], p=3, lengths=lengths,
+                                 parameters={"a": a, "b": b})  # fmt: skip
+
+    torch.autograd.gradcheck(kernel, (x, y, *numbers, lengths))
+
+
+def test_derivatives_of_jax_through_several_distances():
+    jax = pytest.importorskip("jax")
+    pytest.importorskip("gram.jax")
+    with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
+        x, u = (jax.numpy.asarray(points(5, n) / 3) for n in (0, 1))
+
+        def kernel(x):
+            return gram.jax.kernel(x, expression="exp(-d1) * (1 + d2) + s", p=3)
+
+        got, along = jax.jvp(kernel, (x,), (u,))
+        h = 1e-6
+        slope = (kernel(x + h * u) - kernel(x - h * u)) / (2 * h)
+        np.testing.assert_allclose(along, slope, rtol=1e-5, atol=1e-7)
+        grad = jax.grad(lambda x: (kernel(x) * got).sum())(x)
+        np.testing.assert_allclose((grad * u).sum(), (along * got).sum(), rtol=1e-9)
+
+
 def test_norms_are_refused_where_there_are_none():
     x = points(4, 0)
     with pytest.raises(ValueError, match="no dot unless s is an inner product"):
