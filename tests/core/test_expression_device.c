@@ -127,7 +127,7 @@ static const struct {
 static void norms(struct harness *h)
 {
     const gram_parameter l = {"L", gram_number(0.8)};
-    float want[M * M], got[M * M];
+    float want[M * M] = {0}, got[M * M] = {0}; /* a failed call leaves them */
     struct problem q;
     gram_kernel_grads there = {.x = NULL}, here = there;
     gram_tensor x = gram_matrix(q.x_host, M, K, GRAM_F32),
@@ -181,7 +181,7 @@ static void norms(struct harness *h)
 static void products_and_maxima_of_norms(struct harness *h)
 {
     const gram_parameter l = {"L", gram_number(0.8)};
-    float want[M * K], got[M * K];
+    float want[M * K] = {0}, got[M * K] = {0};
     struct problem q;
     gram_tensor x = gram_matrix(q.x_host, M, K, GRAM_F32),
                 y = gram_matrix(q.y_host, M, K, GRAM_F32), out = gram_matrix(want, M, K, GRAM_F32);
