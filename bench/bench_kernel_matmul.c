@@ -27,7 +27,7 @@
 #include <time.h>
 
 enum {
-    COLUMNS = 16, /* of v at most */
+    COLUMNS = 64, /* of v at most */
     ROWS = 64,    /* that are compared */
     THREADS = 16,
     WARM = 3000 /* points of the first call */
@@ -37,6 +37,7 @@ static const struct problem {
     int64_t n, depth;
     double q; /* 2: Gaussian, 1: Laplace */
 } problems[] = {
+    {1000000,   3, 2},
     {1000000,  10, 2},
     {1000000,  28, 2},
     { 300000,  90, 2},
@@ -57,6 +58,7 @@ static const struct way {
     {"panels",    250000, INT64_MAX},
 };
 
+static const int64_t columns_of_v[] = {1, 4, 8, 16, COLUMNS};
 static const double repeated_seconds = 2;
 
 /* Gradients to x, the whole one of y = x; each way has as many points as take it a second or so. */
@@ -65,14 +67,14 @@ static const struct slope {
     int64_t columns;
     const char *way;
 } slopes[] = {
-    {{1000000, 10, 2},       1,  "fused"},
-    { {300000, 10, 2},       1,  "fused"},
-    { {300000, 10, 2},       1, "panels"},
-    {  {300000, 3, 2},       1,  "fused"},
-    { {300000, 28, 2},       1,  "fused"},
-    { {300000, 10, 1},       1,  "fused"},
-    { {300000, 10, 2}, COLUMNS,  "fused"},
-    { {100000, 10, 2}, COLUMNS, "panels"},
+    {{1000000, 10, 2},  1,  "fused"},
+    { {300000, 10, 2},  1,  "fused"},
+    { {300000, 10, 2},  1, "panels"},
+    {  {300000, 3, 2},  1,  "fused"},
+    { {300000, 28, 2},  1,  "fused"},
+    { {300000, 10, 1},  1,  "fused"},
+    { {300000, 10, 2}, 16,  "fused"},
+    { {100000, 10, 2}, 16, "panels"},
 };
 
 /* Points and v on the host and on the device, and what the rows come to. */
@@ -200,13 +202,23 @@ static bool create(struct data *d, const struct problem *p, double share)
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
+/* The first columns of v; one is a vector without gaps. */
+static gram_tensor columns_of(const struct data *d, int64_t n, int64_t columns)
+{
+    gram_tensor v = gram_matrix(columns == 1 ? d->v_one_there : d->v_there, n, columns, GRAM_F32);
+
+    if (columns > 1)
+        v.stride[0] = COLUMNS;
+    return v;
+}
+
 /* Seconds of a product of the first n points; negative: it failed, which a line says. */
 static double multiply(gram_context *g, const struct data *d, int64_t n, int64_t columns)
 {
     const gram_kernel_options kernel =
         d->problem->q == 2 ? gram_gaussian(1) : gram_lpq_laplace(2, 1, 1);
     gram_tensor x = gram_matrix(d->x_there, n, d->problem->depth, GRAM_F32);
-    gram_tensor v = gram_matrix(columns == 1 ? d->v_one_there : d->v_there, n, columns, GRAM_F32);
+    gram_tensor v = columns_of(d, n, columns);
     gram_tensor out = gram_matrix(d->out_there, n, columns, GRAM_F32);
     const double begin = seconds();
 
@@ -345,7 +357,7 @@ static double differentiate(gram_context *g, const struct data *d, int64_t n, in
     const gram_kernel_options kernel =
         d->problem->q == 2 ? gram_gaussian(1) : gram_lpq_laplace(2, 1, 1);
     gram_tensor x = gram_matrix(d->x_there, n, d->problem->depth, GRAM_F32);
-    gram_tensor v = gram_matrix(columns == 1 ? d->v_one_there : d->v_there, n, columns, GRAM_F32);
+    gram_tensor v = columns_of(d, n, columns);
     gram_tensor to_x = gram_matrix(to, n, d->problem->depth, GRAM_F32);
     gram_kernel_matmul_grads grads = GRAM_KERNEL_MATMUL_GRADS_INIT;
     const double begin = seconds();
@@ -407,7 +419,8 @@ static bool run_problem(const struct problem *p, double share)
             d.n = ways[i].most_points;
             right = sum_rows(&d);
         }
-        right = right && run(&d, &ways[i], 1) && run(&d, &ways[i], COLUMNS);
+        for (int c = 0; right && c < (int)(sizeof columns_of_v / sizeof *columns_of_v); c++)
+            right = run(&d, &ways[i], columns_of_v[c]);
     }
     destroy(&d);
     return right;

@@ -89,8 +89,8 @@ static inline bool gram_op_is_variable(enum gram_op op)
     return op == GRAM_OP_S || (op >= GRAM_OP_NORM_X && op <= GRAM_OP_SQUARES);
 }
 
-/* True if the program, or the text that it comes from, needs more of a pair than s; e may be NULL.
- */
+/* True if the program, or the text that it comes from, needs more of a pair than s, the text
+ * wherever the program does; e may be NULL. */
 static inline bool gram_expression_is_wide(const struct gram_expression *e)
 {
     return e && (e->norms || e->sums);

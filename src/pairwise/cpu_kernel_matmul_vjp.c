@@ -92,7 +92,7 @@ static bool fits(const struct gram_kernel_vjp_op *op)
 {
     const struct gram_cdist_op *k = &op->kernel;
 
-    if (gram_expression_is_wide(k->expression) || gram_expression_is_of_wide(k->expression))
+    if (gram_expression_is_of_wide(k->expression))
         return false;
     if (k->function == GRAM_COSINE || gram_metric_given(&k->metric) || k->x.cols > MOST_DEPTH)
         return false;

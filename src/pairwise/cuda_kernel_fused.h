@@ -15,10 +15,11 @@
 #include "kernel_matmul_params.h"
 #include "pairwise.h"
 
-enum {
-    FUSED_QUICK_SLOTS = 8, /* e^-t of a power of the sum, perhaps times a polynomial */
-    FUSED_SLOW_SLOTS = 50  /* any other function */
-};
+/* Issue slots of a function: e^-t of a power of the sum, perhaps times a polynomial, is quick. */
+static inline int64_t cuda_fused_function_slots(bool quick)
+{
+    return quick ? 8 : 50;
+}
 
 /* A product, its plan, and what its kernels are told. */
 struct fused {

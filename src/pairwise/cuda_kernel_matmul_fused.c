@@ -118,7 +118,7 @@ static int64_t slots_of_element(const struct fused *f)
     const struct gram_cdist_op *op = &f->op->kernel;
 
     return op->x.cols * cuda_fused_step_slots(&f->plan.options) +
-           (cuda_fused_is_quick(op) ? FUSED_QUICK_SLOTS : FUSED_SLOW_SLOTS);
+           cuda_fused_function_slots(cuda_fused_is_quick(op));
 }
 
 int64_t cuda_fused_panel_slots(const struct fused *f, int64_t element)

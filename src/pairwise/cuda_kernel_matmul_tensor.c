@@ -106,8 +106,8 @@ static int64_t slots_of(const struct fused *f)
 {
     const struct gram_cdist_op *op = &f->op->kernel;
     const int64_t columns = gram_ceil_div(f->op->out.cols, f->groups);
-    const int64_t element = (cuda_fused_is_quick(op) ? FUSED_QUICK_SLOTS : FUSED_SLOW_SLOTS) +
-                            op->x.cols / STEP_COLUMNS;
+    const int64_t element =
+        cuda_fused_function_slots(cuda_fused_is_quick(op)) + op->x.cols / STEP_COLUMNS;
 
     if (f->wide)
         return f->groups * (element + WIDE_SLOTS + f->columns / 2);
@@ -149,9 +149,8 @@ bool cuda_tensor_pays(const struct fused *f)
         (double)op->batch.count * (double)f->op->out.rows * (double)f->op->v.rows * (double)depth;
 
     return (many || depth >= TENSOR_DEPTH) && work >= least_work &&
-           slots_of(f) <=
-               cuda_fused_panel_slots(
-                   f, 2 * depth + (cuda_fused_is_quick(op) ? FUSED_QUICK_SLOTS : FUSED_SLOW_SLOTS));
+           slots_of(f) <= cuda_fused_panel_slots(
+                              f, 2 * depth + cuda_fused_function_slots(cuda_fused_is_quick(op)));
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */

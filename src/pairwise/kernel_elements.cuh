@@ -3,9 +3,10 @@
  * sums of their pairs
  *
  * Part of kernel_matmul.cu and kernel_matmul_vjp.cu, whose parameters it uses: those of
- * pair_terms.cuh, and STORED, DEPTH, ROWS and COLUMNS.  THREADS is what a block has.  A point in
- * shared memory has its coordinates, and COLUMNS numbers behind them.  What a block computes is a
- * struct of the file's own: of its members row, x and y are used here.
+ * pair_terms.cuh, and STORED, DEPTH, ROWS and COLUMNS.  THREADS is what a block has, and POINTS
+ * how many points lie in shared memory at a time: each has its coordinates, and COLUMNS numbers
+ * behind them.  What a block computes is a struct of the file's own: of its members row, x, y
+ * and end are used here.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -83,6 +84,26 @@ static __device__ void load_coordinates(const PARAMS *a, const SHARE *share, lon
     }
 }
 
+/* Points [first, first + POINTS) of a share of y, as many as there are, to shared memory, with the
+ * file's load_points; returns how many.  All threads of the block come here. */
+template <class PARAMS, class SHARE>
+static __device__ int stage_points(const PARAMS *a, const SHARE *share, long long first,
+                                   struct group *points)
+{
+    const long long left = share->end - first;
+    const int count = left < POINTS ? (int)left : POINTS;
+
+    __syncthreads(); /* the points before them are no longer read */
+    load_points(a, share, first, count, points->at);
+    __syncthreads();
+    if (FUNCTION == PAIR_COSINE) {
+        if ((int)threadIdx.x < count)
+            normalise<DEPTH>(points[threadIdx.x * GROUPS].at);
+        __syncthreads();
+    }
+    return count;
+}
+
 /* All numbers of the point that lies in shared memory at `at`. */
 static __device__ void read_point(const struct group *at, REAL (&point)[LD])
 {
@@ -152,12 +173,4 @@ static __device__ void find_sums(const PARAMS *a, const SHARE *share, const stru
     if (doubtful)
         correct_sums(a, share, map->p, point_number, s);
 #endif
-}
-
-/* log2 e times the scale of e^-(scale t), which is a number of REAL. */
-static __device__ REAL binary_rate(const struct pair_map *map)
-{
-    const double steep = map->scale * 1.4426950408889634;
-
-    return (REAL)(steep < (double)LARGEST ? steep : (double)LARGEST);
 }

@@ -272,16 +272,7 @@ static __device__ void compute(const struct kernel_matmul_params *a, const struc
     load_rows(a, share, x);
 #pragma unroll 1
     for (long long first = share->begin; first < share->end; first += POINTS) {
-        const long long left = share->end - first;
-        const int count = left < POINTS ? (int)left : POINTS;
-        __syncthreads(); /* the points before them are no longer read */
-        load_points(a, share, first, count, points->at);
-        __syncthreads();
-        if (FUNCTION == PAIR_COSINE) {
-            if ((int)threadIdx.x < count)
-                normalise<DEPTH>(points[threadIdx.x * GROUPS].at);
-            __syncthreads();
-        }
+        const int count = stage_points(a, share, first, points);
 #if MIRROR
         if (first >= share->mirror_begin && first < share->mirror_end) {
             multiply_both(a, share, map, rate, x, w, points, first, acc, mirror[threadIdx.x / 32]);

@@ -621,14 +621,6 @@ static __device__ void multiply_strip(struct tile *tile, struct memory *memory)
     store_rows(tile, memory, &sums);
 }
 
-/* r log2 e, for f = e^-t, t = r s^e. */
-static __device__ float rate_of(const struct pair_map *map)
-{
-    const double steep = map->scale * 1.4426950408889634;
-
-    return (float)(steep < (double)LARGEST ? steep : (double)LARGEST);
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     kernel_matmul_tensor(const __grid_constant__ struct kernel_tensor_params a)
 {
@@ -647,7 +639,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
 #if HYPERS
             prepare(&a.product.pair, share.item, &map);
 #endif
-            share.rate = rate_of(&map);
+            share.rate = binary_rate(&map);
         }
         __syncthreads();
         if (!share.there)

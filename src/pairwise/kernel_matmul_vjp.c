@@ -40,28 +40,9 @@ static gram_status run_others(gram_context *g, const struct gram_kernel_vjp_op *
     return wanted ? g->backend->kernel_matmul_vjp(g, op) : GRAM_OK;
 }
 
-/* The two use the same scratch, one after the other. */
 gram_status gram_matmul_vjp_run(gram_context *g, const struct gram_kernel_vjp_op *op)
 {
-    gram_status (*const parts[])(gram_context *, const struct gram_kernel_vjp_op *) = {run_product,
-                                                                                       run_others};
-    struct gram_layout layout = {0};
-    size_t bytes[2];
-    void *lent;
-
-    for (int i = 0; i < 2; i++)
-        TRY(gram_measure(g, &bytes[i], parts[i](g, op)));
-    gram_take(&layout, &lent, gram_most_bytes(bytes[0], bytes[1]));
-    TRY(gram_layout_open(g, &layout));
-    for (int i = 0; i < 2; i++) {
-        struct gram_scratch_before before;
-        gram_status status;
-        gram_scratch_lend(g, lent, bytes[i], &before);
-        status = parts[i](g, op);
-        gram_scratch_return(g, &before);
-        TRY(status);
-    }
-    return GRAM_OK;
+    return gram_vjp_parts(g, op, (gram_vjp_part *const[]){run_product, run_others}, 2);
 }
 
 static gram_status describe(gram_context *g, const struct gram_vjp_args *args,

@@ -249,16 +249,7 @@ static __device__ void compute(const struct kernel_vjp_params *a, const struct s
     load_right(a, share, right);
 #pragma unroll 1
     for (long long first = share->begin; first < share->end; first += POINTS) {
-        const long long left = share->end - first;
-        const int count = left < POINTS ? (int)left : POINTS;
-        __syncthreads(); /* the centres before them are no longer read */
-        load_points(a, share, first, count, points->at);
-        __syncthreads();
-        if (FUNCTION == PAIR_COSINE) {
-            if ((int)threadIdx.x < count)
-                normalise<DEPTH>(points[threadIdx.x * GROUPS].at);
-            __syncthreads();
-        }
+        const int count = stage_points(a, share, first, points);
         add_points(a, share, map, rate, x, right, points, first, count, acc);
     }
 #pragma unroll

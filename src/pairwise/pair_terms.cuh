@@ -275,6 +275,14 @@ static __device__ REAL raised(const struct pair_raise *r, int kind, REAL x)
     }
 }
 
+/* log2 e times the scale of e^-(scale t), which is a number of REAL. */
+static __device__ REAL binary_rate(const struct pair_map *map)
+{
+    const double steep = map->scale * 1.4426950408889634;
+
+    return (REAL)(steep < (double)LARGEST ? steep : (double)LARGEST);
+}
+
 /* e^-t */
 static __device__ REAL decay(REAL t)
 {

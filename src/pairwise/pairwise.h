@@ -263,6 +263,38 @@ static inline struct gram_view gram_vjp_transposed(const struct gram_view *v, in
     return part;
 }
 
+/* A part of the gradients of a product. */
+typedef gram_status gram_vjp_part(gram_context *g, const struct gram_kernel_vjp_op *op);
+
+enum {
+    GRAM_VJP_PARTS = 4 /* at most */
+};
+
+/* The parts one after the other, which use the same scratch. */
+static inline gram_status gram_vjp_parts(gram_context *g, const struct gram_kernel_vjp_op *op,
+                                         gram_vjp_part *const *parts, int count)
+{
+    size_t bytes[GRAM_VJP_PARTS], most = 0;
+    struct gram_layout layout = {0};
+    void *lent;
+
+    for (int i = 0; i < count; i++) {
+        TRY(gram_measure(g, &bytes[i], parts[i](g, op)));
+        most = gram_most_bytes(most, bytes[i]);
+    }
+    gram_take(&layout, &lent, most);
+    TRY(gram_layout_open(g, &layout));
+    for (int i = 0; i < count; i++) {
+        struct gram_scratch_before before;
+        gram_status status;
+        gram_scratch_lend(g, lent, bytes[i], &before);
+        status = parts[i](g, op);
+        gram_scratch_return(g, &before);
+        TRY(status);
+    }
+    return GRAM_OK;
+}
+
 /* The gradient of one side of a product: for each point a sum over the centres. */
 struct vjp_pass {
     struct gram_view points, centres, to;

@@ -21,6 +21,16 @@ def differences(f, x, h=1e-6):
     return slope
 
 
+def check_slopes(got, formula, x, y, grad, atol):
+    """got are the gradients by x and by y of the sum of grad times the formula."""
+    slopes = (
+        differences(lambda a: (grad * formula(a, y)).sum(), x),
+        differences(lambda a: (grad * formula(x, a)).sum(), y),
+    )
+    for have, slope in zip(got, slopes, strict=True):
+        np.testing.assert_allclose(have, slope, rtol=1e-5, atol=atol)
+
+
 def arc_cosine(order, u):
     t = np.arccos(np.clip(u, -1, 1))
     return [
@@ -176,12 +186,7 @@ def test_an_expression_of_norms_and_a_distance(of):
     np.testing.assert_allclose(gram.kernel(x, **options), formula(x, x), rtol=1e-9, atol=1e-9)
     grad = np.random.default_rng(3).normal(size=(7, 5)) / (1 + abs(formula(x, y)))
     got = gram.kernel_vjp(x, y, grad=grad, wrt=("x", "y"), **options)
-    slopes = (
-        differences(lambda a: (grad * formula(a, y)).sum(), x),
-        differences(lambda a: (grad * formula(x, a)).sum(), y),
-    )
-    for have, slope in zip(got, slopes, strict=True):
-        np.testing.assert_allclose(have, slope, rtol=1e-5, atol=1e-5)
+    check_slopes(got, formula, x, y, grad, atol=1e-5)
     by_c = gram.kernel(x, y, output="parameter-derivative", parameter="c", **options)
     slope = (formula(x, y, c + 1e-6) - formula(x, y, c - 1e-6)) / 2e-6
     np.testing.assert_allclose(by_c, slope, rtol=1e-5, atol=1e-5)
@@ -232,12 +237,7 @@ def test_an_expression_of_several_distances(text, of_distances, what):
     np.testing.assert_allclose(got, formula(x, y) @ v, rtol=1e-9, atol=1e-9)
     grad = np.random.default_rng(3).normal(size=(7, 5))
     got = gram.kernel_vjp(x, y, grad=grad, wrt=("x", "y"), **options)
-    slopes = (
-        differences(lambda a: (grad * formula(a, y)).sum(), x),
-        differences(lambda a: (grad * formula(x, a)).sum(), y),
-    )
-    for have, slope in zip(got, slopes, strict=True):
-        np.testing.assert_allclose(have, slope, rtol=1e-5, atol=1e-6)
+    check_slopes(got, formula, x, y, grad, atol=1e-6)
     for name in "ab":
         ends = [formula(x, y, **{"a": a, "b": b, name: value})
                 for value in ({"a": a, "b": b}[name] + h for h in (1e-6, -1e-6))]  # fmt: skip
