@@ -479,18 +479,14 @@ static enum exit_status run(const void *settings, int count, char **operands, st
         status = load(s, operands, &p, why);
     if (status == CLI_OK)
         status = compute(s, &p, why);
-    if (status == CLI_OK && p.status == GRAM_NUMERICAL) {
+    if (status == CLI_OK) {
         status = save(s, &p, &later);
         if (status == CLI_OK)
             status = write_report(s, &p, &later);
-        if (status == CLI_OK)
-            status = CLI_FAILURE;
-        else
+        if (status != CLI_OK)
             *why = later;
-    } else if (status == CLI_OK) {
-        status = save(s, &p, why);
-        if (status == CLI_OK)
-            status = write_report(s, &p, why);
+        else if (p.status == GRAM_NUMERICAL)
+            status = CLI_FAILURE;
     }
     matrix_free(&p.x);
     matrix_free(&p.y);

@@ -295,3 +295,15 @@ void gram_json_add_name(struct gram_json_text *t, const char *name)
     gram_json_add_string(t, name);
     gram_json_add(t, ": ");
 }
+
+void gram_json_add_pair(struct gram_json_text *t, const char *name, double value)
+{
+    gram_json_add_name(t, name);
+    gram_json_add_number(t, value);
+}
+
+void gram_json_add_word(struct gram_json_text *t, const char *name, const char *word)
+{
+    gram_json_add_name(t, name);
+    gram_json_add_string(t, word);
+}

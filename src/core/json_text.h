@@ -59,6 +59,9 @@ void gram_json_add_string(struct gram_json_text *t, const char *text);
 void gram_json_add_number(struct gram_json_text *t, double value);
 /* "name": with a comma before it unless the text ends with an opening bracket. */
 void gram_json_add_name(struct gram_json_text *t, const char *name);
+/* Such a name and its value. */
+void gram_json_add_pair(struct gram_json_text *t, const char *name, double value);
+void gram_json_add_word(struct gram_json_text *t, const char *name, const char *word);
 
 /* The shortest digits that read back as value, with a point, into text of at least 32 bytes. */
 void gram_json_number(char *text, double value);

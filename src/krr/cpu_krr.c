@@ -64,6 +64,15 @@ static gram_status map(gram_context *g, const struct krr_map *op)
     return GRAM_OK;
 }
 
+static gram_status widen(gram_context *g, gram_dtype dtype, int64_t count, const void *from,
+                         double *out)
+{
+    (void)g;
+    for (int64_t i = 0; i < count; i++)
+        out[i] = from ? krr_element(dtype, from, i) : 0;
+    return GRAM_OK;
+}
+
 static gram_status gather(gram_context *g, const struct krr_gather *op)
 {
     size_t bytes = (size_t)op->width * gram_dtype_size(op->dtype);
@@ -453,6 +462,7 @@ const struct gram_krr_passes cpu_krr_passes = {
     .combine = combine,
     .combine_bytes = combine_bytes,
     .add_diagonal = add_diagonal,
+    .widen = widen,
     .multiply_bytes = multiply_bytes,
     .multiply = multiply,
     .cg_step = cg_step,

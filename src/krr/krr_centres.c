@@ -67,20 +67,9 @@ static gram_tensor square(const gram_context *g, const struct centres *w, const 
 
 /* ---- Factors --------------------------------------------------------------------------------- */
 
-/* out = from in f64, or zeros where from is NULL. */
-static gram_status widen(gram_context *g, gram_dtype dtype, int64_t count, const void *from,
-                         double *out)
-{
-    if (g->backend->krr->widen)
-        return g->backend->krr->widen(g, dtype, count, from, out);
-    for (int64_t i = 0; i < count; i++) /* the CPU, which has no such pass */
-        out[i] = from ? krr_element(dtype, from, i) : 0;
-    return GRAM_OK;
-}
-
 static gram_status zeros(gram_context *g, int64_t count, struct krr_array *out)
 {
-    return widen(g, GRAM_F64, count, NULL, out->data);
+    return g->backend->krr->widen(g, GRAM_F64, count, NULL, out->data);
 }
 
 /* a + s I = R R^T for the first s of the list; R has zeros above its diagonal.  code: the leading
@@ -338,7 +327,7 @@ static gram_status multiply(gram_context *g, void *user, int64_t columns, const 
         t = w->t.data;
     }
     TRY(there_and_back(g, w, columns, t, w->h.data));
-    TRY(widen(g, p->dtype, count, w->h.data, w->wide_h.data));
+    TRY(g->backend->krr->widen(g, p->dtype, count, w->h.data, w->wide_h.data));
     TRY(add_inner(g, w, p->options.ridge, columns, w->wide_t.data, w->wide_h.data));
     return apply_z(g, w, true, columns, w->wide_h.data, out);
 }

@@ -274,6 +274,10 @@ gram_status gram_machine_leaf_predict(gram_context *g, const struct machine_leaf
 void gram_machine_leaf_destroy(gram_context *g, struct machine_leaf *leaf);
 /* Brings a leaf that was trained on a GPU to the CPU, where it outlives the context. */
 gram_status gram_machine_leaf_settle(gram_context *g, struct machine_leaf *leaf);
+/* The leaf's rows and coefficients where the context computes: its own, or copies of those of the
+ * CPU.  Freed by the caller, on an error too. */
+gram_status gram_machine_leaf_place(gram_context *g, const struct machine_leaf *leaf,
+                                    struct krr_array *x, struct krr_array *alpha);
 
 /* k alpha = alpha, k becoming its factor; GRAM_NUMERICAL if it has none.  Waits for the device. */
 gram_status gram_machine_factorise(gram_context *g, gram_tensor *k, gram_tensor *alpha);

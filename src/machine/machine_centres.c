@@ -170,11 +170,12 @@ static gram_status sum_rows(gram_context *g, const struct machine_centres *c, do
                             char *matrix)
 {
     const size_t row = (size_t)c->count * sizeof(double), bytes = 2 * SUM_BLOCK * row;
-    double *sum = gram_alloc(g, bytes), *normal = sum + SUM_BLOCK * c->count;
+    double *sum = gram_alloc(g, bytes), *normal;
     gram_status status = GRAM_OK;
 
     if (!sum)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    normal = sum + SUM_BLOCK * c->count;
     for (int64_t first = 0; status == GRAM_OK && first < c->count; first += SUM_BLOCK) {
         int64_t count = gram_least(SUM_BLOCK, c->count - first);
         size_t at = (size_t)first * row, part = (size_t)count * row;
@@ -255,13 +256,14 @@ gram_status gram_machine_centres_leaf(gram_context *g, const struct machine_cent
 {
     size_t points = (size_t)(c->count * c->width) * sizeof(double);
     size_t numbers = (size_t)(c->count * c->outputs) * sizeof(double);
-    double *host = gram_alloc(g, points + numbers), *a = host + c->count * c->width;
+    double *host = gram_alloc(g, points + numbers), *a;
     struct krr_array alpha = {0};
     gram_status status;
 
     *out = (struct machine_leaf){0};
     if (!host)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", points + numbers);
+    a = host + c->count * c->width;
     status = gram_krr_allocate(g, numbers, &alpha);
     if (status == GRAM_OK)
         status = solve(g, c, ridge, alpha.data);
@@ -283,19 +285,15 @@ gram_status gram_machine_centres_learn(gram_context *g, const struct machine_par
                                        const struct machine_data *points,
                                        struct machine_metric *metric)
 {
-    size_t size = gram_dtype_size(leaf->dtype);
-    size_t entries = (size_t)(leaf->rows * leaf->width) * size;
-    size_t at_bytes = (size_t)(points->rows * points->width) * size;
+    size_t at_bytes = (size_t)(points->rows * points->width) * gram_dtype_size(leaf->dtype);
     struct machine_data z = {.rows = leaf->rows,
                              .width = leaf->width,
                              .outputs = leaf->outputs,
                              .dtype = leaf->dtype},
                         at = *points;
     struct krr_array x = {0}, alpha = {0}, there = {0}, placed = {0};
-    gram_status status = gram_krr_send(g, leaf->x, entries, &x);
+    gram_status status = gram_machine_leaf_place(g, leaf, &x, &alpha);
 
-    if (status == GRAM_OK)
-        status = gram_krr_send(g, leaf->alpha, (size_t)(leaf->rows * leaf->outputs) * size, &alpha);
     if (status == GRAM_OK)
         status = gram_krr_send(g, points->x, at_bytes, &there);
     if (status == GRAM_OK)

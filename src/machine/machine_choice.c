@@ -150,7 +150,7 @@ static gram_status learn(gram_context *g, const struct large *l, const struct ma
 }
 
 /* The choice as it is, and then at most `most` rounds of feature learning, until one is worse;
- * best becomes the best of all of them if it is better. */
+ * best, which may be the choice itself, becomes the best of all of them if it is better. */
 static gram_status try_rounds(gram_context *g, struct large *l, const struct choice *from,
                               int64_t rows, int most, struct choice *best)
 {
@@ -260,34 +260,14 @@ static gram_status try_bandwidths(gram_context *g, struct large *l, int64_t rows
 
     for (int direction = 0; l->job->o.bandwidth == 0 && direction < 2; direction++)
         for (int step = 0, better = 1; better && step < 3; step++) {
-            struct choice c = {0};
+            struct choice c = *best; /* whose metric is borrowed */
             const double before = best->error;
-            gram_status status = gram_machine_choice_copy(g, best, &c);
 
             c.params.bandwidth *= factors[direction];
-            if (status == GRAM_OK)
-                status = try_rounds(g, l, &c, rows, 0, best);
-            gram_machine_metric_destroy(&c.metric);
-            TRY(status);
+            TRY(try_rounds(g, l, &c, rows, 0, best));
             better = best->error < before;
         }
     return GRAM_OK;
-}
-
-/* More rounds of the best choice, from its metric. */
-static gram_status try_on(gram_context *g, struct large *l, int64_t rows, int rounds,
-                          struct choice *best)
-{
-    struct choice c = {0};
-    gram_status status;
-
-    if (rounds <= 0)
-        return GRAM_OK;
-    status = gram_machine_choice_copy(g, best, &c);
-    if (status == GRAM_OK)
-        status = try_rounds(g, l, &c, rows, rounds, best);
-    gram_machine_metric_destroy(&c.metric);
-    return status;
 }
 
 /* The metric that the search's choice learns where every row is a centre, of as many rows as a
@@ -317,26 +297,20 @@ gram_status gram_machine_choose(gram_context *g, struct large *l,
     const int rounds = !learns ? 0 : o->iterations > 0 ? o->iterations : FIRST_ROUNDS;
     const int few = rounds < FEW_ROUNDS ? rounds : FEW_ROUNDS;
     int more = learns ? MORE_ROUNDS : 0;
-    struct choice c = {0};
-    gram_status status;
 
     best->error = INFINITY;
     TRY(try_kernels(g, l, first, few, params, best));
     if (!isfinite(best->error))
         return gram_fail(g, GRAM_NUMERICAL, "no machine of centres could be trained");
     TRY(try_metrics(g, l, first, few, best));
-    TRY(try_on(g, l, first, rounds - best->params.iterations, best));
+    if (rounds > best->params.iterations)
+        TRY(try_rounds(g, l, best, first, rounds - best->params.iterations, best));
     TRY(try_bandwidths(g, l, first, best));
     if (second == first)
         return GRAM_OK;
     if (o->iterations > 0 && more > o->iterations - best->params.iterations)
         more = o->iterations - best->params.iterations;
-    status = gram_machine_choice_copy(g, best, &c);
-    best->error = INFINITY;
-    if (status == GRAM_OK)
-        status = try_rounds(g, l, &c, second, more, best);
-    gram_machine_metric_destroy(&c.metric);
-    if (status == GRAM_OK && params->iterations > 0)
-        status = try_exact(g, l, params, second, best);
-    return status;
+    best->error = INFINITY; /* which was that of fewer centres */
+    TRY(try_rounds(g, l, best, second, more, best));
+    return params->iterations > 0 ? try_exact(g, l, params, second, best) : GRAM_OK;
 }

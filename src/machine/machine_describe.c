@@ -8,18 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add_pair(struct gram_json_text *t, const char *name, double value)
-{
-    gram_json_add_name(t, name);
-    gram_json_add_number(t, value);
-}
-
-static void add_word(struct gram_json_text *t, const char *name, const char *word)
-{
-    gram_json_add_name(t, name);
-    gram_json_add_string(t, word);
-}
-
 static void describe_choices(struct gram_json_text *t, const struct machine_recipe *recipe,
                              double ridge, const gram_machine *machine)
 {
@@ -27,20 +15,20 @@ static void describe_choices(struct gram_json_text *t, const struct machine_reci
 
     gram_json_add_name(t, "hyperparameters");
     gram_json_add(t, "{");
-    add_pair(t, "p", p->p);
-    add_pair(t, "q", p->q);
-    add_pair(t, "bandwidth", machine->leaf[0].bandwidth);
+    gram_json_add_pair(t, "p", p->p);
+    gram_json_add_pair(t, "q", p->q);
+    gram_json_add_pair(t, "bandwidth", machine->leaf[0].bandwidth);
     if (p->relative_bandwidth)
-        add_pair(t, "bandwidth_in_medians", p->bandwidth);
-    add_pair(t, "regularization", fmax(p->ridge, ridge));
-    add_pair(t, "iterations", p->iterations);
+        gram_json_add_pair(t, "bandwidth_in_medians", p->bandwidth);
+    gram_json_add_pair(t, "regularization", fmax(p->ridge, ridge));
+    gram_json_add_pair(t, "iterations", p->iterations);
     if (p->iterations > 0) {
-        add_word(t, "metric", p->full ? "full" : "diagonal");
-        add_pair(t, "metric_power", p->power);
+        gram_json_add_word(t, "metric", p->full ? "full" : "diagonal");
+        gram_json_add_pair(t, "metric_power", p->power);
     }
-    add_word(t, "scaling", recipe->scaling == GRAM_ROBUST ? "robust" : "standardise");
+    gram_json_add_word(t, "scaling", recipe->scaling == GRAM_ROBUST ? "robust" : "standardise");
     if (machine->target.classes == 0)
-        add_word(t, "target_transform", gram_machine_transform_name(recipe->transform));
+        gram_json_add_word(t, "target_transform", gram_machine_transform_name(recipe->transform));
     gram_json_add(t, "}");
 }
 
@@ -51,7 +39,7 @@ static void describe_members(struct gram_json_text *t, const struct machine_reci
     gram_json_add(t, "[");
     for (int m = 0; m < recipe->members; m++) {
         gram_json_add(t, m ? ", {" : "{");
-        add_pair(t, "weight", recipe->member[m].weight);
+        gram_json_add_pair(t, "weight", recipe->member[m].weight);
         gram_machine_params_json(t, &recipe->member[m].params);
         gram_json_add(t, "}");
     }
@@ -70,7 +58,7 @@ static void describe_categories(struct gram_json_text *t, const struct gram_enco
                 gram_json_add(t, "{");
             }
             any = true;
-            add_pair(t, encoder->column[c].name, (double)encoder->column[c].categories);
+            gram_json_add_pair(t, encoder->column[c].name, (double)encoder->column[c].categories);
         }
     if (any)
         gram_json_add(t, "}");
@@ -95,15 +83,15 @@ static gram_status describe_held_out(gram_context *g, const struct machine_job *
                                    &score));
     gram_json_add_name(t, job->held_apart ? "held_out" : "leave_one_out");
     gram_json_add(t, "{");
-    add_pair(t, "rows", (double)held->count);
-    add_word(t, "metric", score.metric);
-    add_pair(t, "score", score.score);
-    add_pair(t, "spread", score.spread);
+    gram_json_add_pair(t, "rows", (double)held->count);
+    gram_json_add_word(t, "metric", score.metric);
+    gram_json_add_pair(t, "score", score.score);
+    gram_json_add_pair(t, "spread", score.spread);
     if (target.classes) {
-        add_pair(t, "log_loss", score.log_loss);
+        gram_json_add_pair(t, "log_loss", score.log_loss);
     } else {
-        add_pair(t, "mae", score.mae);
-        add_pair(t, "r2", score.r2);
+        gram_json_add_pair(t, "mae", score.mae);
+        gram_json_add_pair(t, "r2", score.r2);
     }
     gram_json_add(t, "}");
     return GRAM_OK;
@@ -117,33 +105,33 @@ static gram_status describe_fit(gram_context *g, const struct machine_job *job,
     const struct machine_report *r = &job->report;
 
     gram_json_add(t, "{");
-    add_word(t, "version", gram_version());
-    add_word(t, "task", machine->target.classes ? "classification" : "regression");
-    add_pair(t, "rows", (double)job->rows);
-    add_pair(t, "features", (double)machine->encoder->width);
-    add_pair(t, "leaves", (double)machine->leaves);
+    gram_json_add_word(t, "version", gram_version());
+    gram_json_add_word(t, "task", machine->target.classes ? "classification" : "regression");
+    gram_json_add_pair(t, "rows", (double)job->rows);
+    gram_json_add_pair(t, "features", (double)machine->encoder->width);
+    gram_json_add_pair(t, "leaves", (double)machine->leaves);
     if (job->centres > 0)
-        add_pair(t, "centres", (double)job->centres);
-    add_word(t, "dtype", machine->dtype == GRAM_F32 ? "f32" : "f64");
-    add_pair(t, "seed", (double)job->o.seed);
+        gram_json_add_pair(t, "centres", (double)job->centres);
+    gram_json_add_word(t, "dtype", machine->dtype == GRAM_F32 ? "f32" : "f64");
+    gram_json_add_pair(t, "seed", (double)job->o.seed);
     describe_categories(t, machine->encoder);
     describe_choices(t, recipe, r->ridge, machine);
     gram_machine_class_weights_json(t, job, &machine->target);
     if (recipe->members > 1)
         describe_members(t, recipe);
-    add_word(t, "solver", r->iterations > 0 ? "conjugate gradients" : "cholesky");
+    gram_json_add_word(t, "solver", r->iterations > 0 ? "conjugate gradients" : "cholesky");
     if (r->iterations > 0) {
-        add_pair(t, "solver_iterations", r->iterations);
-        add_pair(t, "residual", r->residual);
-        add_pair(t, "tolerance", recipe->member[0].params.tolerance);
+        gram_json_add_pair(t, "solver_iterations", r->iterations);
+        gram_json_add_pair(t, "residual", r->residual);
+        gram_json_add_pair(t, "tolerance", recipe->member[0].params.tolerance);
     }
     if (recipe->member[0].params.iterations > 0 && !recipe->member[0].params.rounds_known) {
-        add_pair(t, "best_iteration", r->rounds);
-        add_pair(t, "validation_mse", r->score / (double)job->rows);
+        gram_json_add_pair(t, "best_iteration", r->rounds);
+        gram_json_add_pair(t, "validation_mse", r->score / (double)job->rows);
     }
     if (job->without > 0 && isfinite(job->with)) {
-        add_pair(t, "score_without_metric", job->without);
-        add_pair(t, "score_with_metric", job->with);
+        gram_json_add_pair(t, "score_without_metric", job->without);
+        gram_json_add_pair(t, "score_with_metric", job->with);
     }
     return describe_held_out(g, job, machine, t);
 }
@@ -173,10 +161,10 @@ gram_status gram_machine_describe_fit(gram_context *g, struct machine_job *job,
     if (job->trials.count > 0)
         gram_machine_trials_json(&t, &job->trials, job->trials.count, true);
     gram_json_add(&t, ", \"seconds\": {");
-    add_pair(&t, "kernel", r->kernel_seconds);
-    add_pair(&t, "solve", r->solve_seconds);
-    add_pair(&t, "features", r->feature_seconds);
-    add_pair(&t, "total", gram_seconds() - job->started);
+    gram_json_add_pair(&t, "kernel", r->kernel_seconds);
+    gram_json_add_pair(&t, "solve", r->solve_seconds);
+    gram_json_add_pair(&t, "features", r->feature_seconds);
+    gram_json_add_pair(&t, "total", gram_seconds() - job->started);
     gram_json_add(&t, "}}");
     machine->description = t.data;
     if (t.failed || !machine->summary)

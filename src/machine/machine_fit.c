@@ -191,20 +191,6 @@ static void variances(const struct machine_data *data, double *mean, double *var
             }
 }
 
-/* The leaf's rows and coefficients where the context computes: sent there from the CPU. */
-static gram_status place_leaf(gram_context *g, const struct machine_leaf *leaf, struct krr_array *x,
-                              struct krr_array *alpha)
-{
-    const size_t size = gram_dtype_size(leaf->dtype);
-
-    x->data = leaf->x;
-    alpha->data = leaf->alpha;
-    if (leaf->device.type != GRAM_CPU)
-        return GRAM_OK;
-    TRY(gram_krr_send(g, leaf->x, (size_t)(leaf->rows * leaf->width) * size, x));
-    return gram_krr_send(g, leaf->alpha, (size_t)(leaf->rows * leaf->outputs) * size, alpha);
-}
-
 /* Adds a leaf's mean squared gradient, times the variance of the feature and the weight of its
  * member, to its column. */
 static gram_status add_importance(gram_context *g, const struct machine_params *params,
@@ -225,7 +211,7 @@ static gram_status add_importance(gram_context *g, const struct machine_params *
     mean = agop + count;
     variance = mean + width;
     z.rows = leaf->rows;
-    status = place_leaf(g, leaf, &x, &alpha);
+    status = gram_machine_leaf_place(g, leaf, &x, &alpha);
     z.x = x.data;
     if (status == GRAM_OK)
         status = gram_machine_metric_agop(

@@ -181,15 +181,14 @@ static gram_status first_leaf_create(gram_context *g, const struct large *l,
         status = part_of(g, l, &l->valid, held, count, &f->valid);
     }
     free(held);
+    TRY(status);
     f->bytes = (size_t)(3 * count * each) * sizeof *f->base;
-    if (status == GRAM_OK)
-        f->base = gram_alloc(g, f->bytes);
-    if (status == GRAM_OK && !f->base)
-        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)count);
+    f->base = gram_alloc(g, f->bytes);
+    if (!f->base)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)count);
     f->values = f->base + count * each;
-    if (status == GRAM_OK && count > 0)
-        status = gram_machine_leaf_predict(g, &machine->base, count, f->valid.data.x, f->base);
-    return status;
+    return count > 0 ? gram_machine_leaf_predict(g, &machine->base, count, f->valid.data.x, f->base)
+                     : GRAM_OK;
 }
 
 /* The squared errors at one ridge, of the base with the leaf, and of the leaf alone. */

@@ -97,6 +97,19 @@ gram_status gram_machine_leaf_settle(gram_context *g, struct machine_leaf *leaf)
     return GRAM_OK;
 }
 
+gram_status gram_machine_leaf_place(gram_context *g, const struct machine_leaf *leaf,
+                                    struct krr_array *x, struct krr_array *alpha)
+{
+    const size_t size = gram_dtype_size(leaf->dtype);
+
+    x->data = leaf->x;
+    alpha->data = leaf->alpha;
+    if (leaf->device.type != GRAM_CPU)
+        return GRAM_OK;
+    TRY(gram_krr_send(g, leaf->x, (size_t)(leaf->rows * leaf->width) * size, x));
+    return gram_krr_send(g, leaf->alpha, (size_t)(leaf->rows * leaf->outputs) * size, alpha);
+}
+
 gram_status gram_machine_widen(gram_context *g, gram_dtype dtype, const void *x, int64_t count,
                                struct krr_array *out)
 {

@@ -50,28 +50,17 @@ void gram_machine_trials_sort(struct machine_trials *all)
         qsort(all->at, (size_t)all->count, sizeof *all->at, by_rank);
 }
 
-static void add_pair(struct gram_json_text *t, const char *name, double value)
-{
-    gram_json_add_name(t, name);
-    gram_json_add_number(t, value);
-}
-
-static void add_word(struct gram_json_text *t, const char *name, const char *word)
-{
-    gram_json_add_name(t, name);
-    gram_json_add_string(t, word);
-}
-
 void gram_machine_params_json(struct gram_json_text *t, const struct machine_params *p)
 {
-    add_pair(t, "p", p->p);
-    add_pair(t, "q", p->q);
-    add_pair(t, p->relative_bandwidth ? "bandwidth_in_medians" : "bandwidth", p->bandwidth);
-    add_pair(t, "regularization", p->ridge);
-    add_pair(t, "iterations", p->iterations);
-    add_word(t, "metric", p->iterations == 0 ? "none" : p->full ? "full" : "diagonal");
+    gram_json_add_pair(t, "p", p->p);
+    gram_json_add_pair(t, "q", p->q);
+    gram_json_add_pair(t, p->relative_bandwidth ? "bandwidth_in_medians" : "bandwidth",
+                       p->bandwidth);
+    gram_json_add_pair(t, "regularization", p->ridge);
+    gram_json_add_pair(t, "iterations", p->iterations);
+    gram_json_add_word(t, "metric", p->iterations == 0 ? "none" : p->full ? "full" : "diagonal");
     if (p->iterations > 0)
-        add_pair(t, "metric_power", p->power);
+        gram_json_add_pair(t, "metric_power", p->power);
 }
 
 const char *gram_machine_transform_name(gram_transform transform)
@@ -90,18 +79,18 @@ void gram_machine_trials_json(struct gram_json_text *t, const struct machine_tri
         const struct machine_tried *c = &all->at[i];
 
         gram_json_add(t, i > 0 ? ", {" : "{");
-        add_pair(t, "rank", (double)(i + 1));
-        add_pair(t, "trial", (double)c->number);
-        add_pair(t, "level", c->level);
-        add_pair(t, "rows", (double)c->rows);
-        add_pair(t, "score", c->score);
-        add_pair(t, "spread", c->spread);
-        add_pair(t, "weight", c->weight);
+        gram_json_add_pair(t, "rank", (double)(i + 1));
+        gram_json_add_pair(t, "trial", (double)c->number);
+        gram_json_add_pair(t, "level", c->level);
+        gram_json_add_pair(t, "rows", (double)c->rows);
+        gram_json_add_pair(t, "score", c->score);
+        gram_json_add_pair(t, "spread", c->spread);
+        gram_json_add_pair(t, "weight", c->weight);
         gram_machine_params_json(t, &c->params);
         if (c->transform != GRAM_TRANSFORM_AUTO)
-            add_word(t, "target_transform", gram_machine_transform_name(c->transform));
+            gram_json_add_word(t, "target_transform", gram_machine_transform_name(c->transform));
         if (timed)
-            add_pair(t, "seconds", c->seconds);
+            gram_json_add_pair(t, "seconds", c->seconds);
         gram_json_add(t, "}");
     }
     gram_json_add(t, "]");

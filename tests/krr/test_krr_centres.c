@@ -8,6 +8,7 @@
 #include "check/harness/device_memory.h"
 #include "check/harness/harness.h"
 #include "tests/core/failing_alloc.h"
+#include "tests/krr/krr_numbers.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,19 +31,6 @@ struct call {
     gram_krr_report report;
 };
 
-static double get(gram_dtype dtype, const double *data, int64_t at)
-{
-    return dtype == GRAM_F32 ? (double)((const float *)(const void *)data)[at] : data[at];
-}
-
-static void set(gram_dtype dtype, double *data, int64_t at, double value)
-{
-    if (dtype == GRAM_F32)
-        ((float *)(void *)data)[at] = (float)value;
-    else
-        data[at] = value;
-}
-
 static struct call *call_open(struct harness *h, gram_dtype dtype)
 {
     struct call *c = calloc(1, sizeof *c);
@@ -58,15 +46,15 @@ static struct call *call_open(struct harness *h, gram_dtype dtype)
     c->report.size = sizeof c->report;
     c->options.report = &c->report;
     for (int64_t i = 0; i < N * WIDTH; i++)
-        set(dtype, c->x, i, 4 * test_uniform(h) - 2);
+        set_number(dtype, c->x, i, 4 * test_uniform(h) - 2);
     for (int64_t i = 0; i < M * WIDTH; i++)
-        set(dtype, c->centres, i, 4 * test_uniform(h) - 2);
+        set_number(dtype, c->centres, i, 4 * test_uniform(h) - 2);
     for (int64_t i = 0; i < N * COLUMNS; i++) {
-        set(dtype, c->y, i, test_uniform(h) - 0.3);
-        set(dtype, c->alpha, i, 7);
+        set_number(dtype, c->y, i, test_uniform(h) - 0.3);
+        set_number(dtype, c->alpha, i, 7);
     }
     for (int64_t i = 0; i < N; i++)
-        set(dtype, c->weights, i, 0.5 + 2 * test_uniform(h));
+        set_number(dtype, c->weights, i, 0.5 + 2 * test_uniform(h));
     c->t_x = gram_matrix(c->x, N, WIDTH, dtype);
     c->t_y = gram_matrix(c->y, N, COLUMNS, dtype);
     c->t_alpha = gram_matrix(c->alpha, M, COLUMNS, dtype);
@@ -76,16 +64,6 @@ static struct call *call_open(struct harness *h, gram_dtype dtype)
     c->t_weights.ndim = c->t_chosen.ndim = 1;
     c->options.centres = &c->t_centres;
     return c;
-}
-
-static void upload(struct harness *h, gram_tensor *t, size_t bytes)
-{
-    const void *data = t->data;
-
-    t->device = h->device;
-    if (gram_memory_allocate(h->g, bytes, &t->data) != GRAM_OK ||
-        gram_memory_copy(h->g, t->data, data, bytes) != GRAM_OK)
-        abort();
 }
 
 static gram_status call_run(struct harness *h, struct call *c)
@@ -160,9 +138,9 @@ static void fill(const struct call *c, double *nm, double *mm)
     gram_context *g;
 
     for (int64_t i = 0; i < N * WIDTH; i++)
-        x[i] = get(c->dtype, c->x, i);
+        x[i] = get_number(c->dtype, c->x, i);
     for (int64_t i = 0; i < M * WIDTH; i++)
-        at[i] = c->options.centres ? get(c->dtype, c->centres, i)
+        at[i] = c->options.centres ? get_number(c->dtype, c->centres, i)
                                    : x[c->chosen[i / WIDTH] * WIDTH + i % WIDTH];
     if (gram_context_create(NULL, &g) != GRAM_OK ||
         gram_kernel(g, &t_x, &t_at, &c->kernel, &t_nm) != GRAM_OK ||
@@ -187,10 +165,11 @@ static double check_truth(struct harness *h, const struct call *c)
                 a[p][q] = s * (long double)c->options.ridge;
             }
         for (int i = 0; i < N; i++) {
-            long double w = c->options.weights ? (long double)get(c->dtype, c->weights, i) : 1;
+            long double w =
+                c->options.weights ? (long double)get_number(c->dtype, c->weights, i) : 1;
             for (int p = 0; p < M; p++) {
                 long double k = w * (long double)nm[i * M + p];
-                b[p] += k * (long double)get(c->dtype, c->y, i * COLUMNS + j);
+                b[p] += k * (long double)get_number(c->dtype, c->y, i * COLUMNS + j);
                 for (int q = 0; q < M; q++)
                     a[p][q] += k * (long double)nm[i * M + q];
             }
@@ -201,7 +180,8 @@ static double check_truth(struct harness *h, const struct call *c)
             for (int p = 0; p < M; p++) {
                 long double k = (long double)nm[i * M + p];
                 exact += k * b[p];
-                change += k * (b[p] - (long double)get(c->alpha_dtype, c->alpha, p * COLUMNS + j));
+                change +=
+                    k * (b[p] - (long double)get_number(c->alpha_dtype, c->alpha, p * COLUMNS + j));
             }
             sum += change * change, whole += exact * exact;
             most = fmaxl(most, fabsl(change));
@@ -218,44 +198,12 @@ static double check_truth(struct harness *h, const struct call *c)
 
 /* ---- Tests ----------------------------------------------------------------------------------- */
 
-static gram_kernel_options kernel_of(int which)
-{
-    gram_kernel_options k = GRAM_KERNEL_OPTIONS_INIT;
-
-    switch (which) {
-    case 0:
-        return gram_gaussian(1.5);
-    case 1:
-        return gram_lpq_laplace(2, 1, 2);
-    case 2:
-        return gram_lpq_laplace(1, 1, 2);
-    case 3:
-    case 4:
-        k.function = which == 3 ? GRAM_MATERN32 : GRAM_MATERN52;
-        k.outer_power = gram_number(0.5);
-        k.bandwidth = gram_number(2);
-        return k;
-    case 5:
-        k.function = GRAM_RATIONAL_QUADRATIC;
-        return k;
-    case 6: /* of rank 10: the floor is what makes it definite */
-        k.inner = GRAM_DOT;
-        k.function = GRAM_POLYNOMIAL;
-        k.gamma = gram_number(0.3), k.coef0 = gram_number(1), k.degree = gram_number(2);
-        return k;
-    default:
-        k.function = GRAM_EXPRESSION;
-        k.expression = "exp(-s) + 0.5 * exp(-0.1 * s)";
-        return k;
-    }
-}
-
 static void solves(struct harness *h)
 {
     static const double ridges[] = {10, 0.1, 1e-3};
     int count = 0;
 
-    for (int kernel = 0; kernel < 8; kernel += h->device.type == GRAM_CPU ? 1 : 3)
+    for (int kernel = 0; kernel < KERNELS; kernel += h->device.type == GRAM_CPU ? 1 : 3)
         for (int ridge = 0; ridge < LENGTH(ridges); ridge++)
             for (int wide = 0; wide < 2; wide++, count++) {
                 struct call *c = call_open(h, wide ? GRAM_F64 : GRAM_F32);
@@ -356,7 +304,7 @@ static void limits(struct harness *h)
     c->kernel.function = GRAM_EXPRESSION;
     c->kernel.expression = "1 - 0.5 * s";
     CHECK(h,
-          call_run(h, c) == GRAM_NUMERICAL && isnan(get(GRAM_F64, c->alpha, 0)) &&
+          call_run(h, c) == GRAM_NUMERICAL && isnan(get_number(GRAM_F64, c->alpha, 0)) &&
               strstr(gram_message(h->g), "centres is not positive definite"),
           "%s", gram_message(h->g));
     free(c);
@@ -400,7 +348,7 @@ static void without_memory(struct harness *h)
             abort();
         failing_alloc_reset(&alloc, fail_at);
         status = call_run(&other, c);
-        CHECK(h, status == GRAM_OK || (alloc.failed && get(GRAM_F32, c->alpha, 0) == 7),
+        CHECK(h, status == GRAM_OK || (alloc.failed && get_number(GRAM_F32, c->alpha, 0) == 7),
               "allocation %lld: %s", (long long)fail_at, gram_status_name(status));
         failing_alloc_reset(&alloc, 0);
         gram_context_destroy(other.g);

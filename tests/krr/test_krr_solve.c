@@ -8,6 +8,7 @@
 #include "check/harness/device_memory.h"
 #include "check/harness/harness.h"
 #include "tests/core/failing_alloc.h"
+#include "tests/krr/krr_numbers.h"
 #include <float.h>
 #include <math.h>
 #include <pthread.h>
@@ -34,19 +35,6 @@ struct call {
     double k[MOST_N * MOST_N]; /* f64, of x as the dtype rounds it */
 };
 
-static double element(gram_dtype dtype, const double *data, int64_t at)
-{
-    return dtype == GRAM_F32 ? (double)((const float *)(const void *)data)[at] : data[at];
-}
-
-static void set_element(gram_dtype dtype, double *data, int64_t at, double value)
-{
-    if (dtype == GRAM_F32)
-        ((float *)(void *)data)[at] = (float)value;
-    else
-        data[at] = value;
-}
-
 static struct call *call_open(struct harness *h, gram_dtype dtype, int64_t n, int64_t columns)
 {
     struct call *c = calloc(1, sizeof *c);
@@ -63,13 +51,13 @@ static struct call *call_open(struct harness *h, gram_dtype dtype, int64_t n, in
     c->report.size = sizeof c->report;
     c->options.report = &c->report;
     for (int64_t i = 0; i < n * WIDTH; i++)
-        set_element(dtype, c->x, i, 4 * test_uniform(h) - 2);
+        set_number(dtype, c->x, i, 4 * test_uniform(h) - 2);
     for (int64_t i = 0; i < MOST_N * (COLUMNS + PAD); i++) {
-        set_element(dtype, c->y, i, test_uniform(h) - 0.3);
-        set_element(dtype, c->alpha, i, 7);
+        set_number(dtype, c->y, i, test_uniform(h) - 0.3);
+        set_number(dtype, c->alpha, i, 7);
     }
     for (int64_t i = 0; i < n; i++)
-        set_element(dtype, c->weights, i, 0.5 + 2 * test_uniform(h));
+        set_number(dtype, c->weights, i, 0.5 + 2 * test_uniform(h));
     c->x_tensor = gram_matrix(c->x, n, WIDTH, dtype);
     c->y_tensor = gram_matrix(c->y, n, columns, dtype);
     c->alpha_tensor = gram_matrix(c->alpha, n, columns, dtype);
@@ -86,15 +74,6 @@ static void wide_alpha(struct call *c)
         c->alpha[i] = 7;
 }
 
-/* Copies of a tensor's memory on the device. */
-static void upload(struct harness *h, gram_tensor *t, const void *data, size_t bytes)
-{
-    t->device = h->device;
-    if (gram_memory_allocate(h->g, bytes, &t->data) != GRAM_OK ||
-        gram_memory_copy(h->g, t->data, data, bytes) != GRAM_OK)
-        abort();
-}
-
 static gram_status call_run(struct harness *h, struct call *c)
 {
     gram_tensor x = c->x_tensor, y = c->y_tensor, alpha = c->alpha_tensor, w = c->weights_tensor;
@@ -103,10 +82,10 @@ static gram_status call_run(struct harness *h, struct call *c)
 
     if (h->device.type == GRAM_CPU)
         return gram_krr_solve(h->g, &x, &c->kernel, &y, &options, &alpha);
-    upload(h, &x, c->x, sizeof c->x);
-    upload(h, &y, c->y, sizeof c->y);
-    upload(h, &alpha, c->alpha, sizeof c->alpha);
-    upload(h, &w, c->weights, sizeof c->weights);
+    upload(h, &x, sizeof c->x);
+    upload(h, &y, sizeof c->y);
+    upload(h, &alpha, sizeof c->alpha);
+    upload(h, &w, sizeof c->weights);
     if (options.weights)
         options.weights = &w;
     status = gram_krr_solve(h->g, &x, &c->kernel, &y, &options, &alpha);
@@ -123,18 +102,18 @@ static gram_status call_run(struct harness *h, struct call *c)
 
 static double y_at(const struct call *c, int64_t i, int64_t j)
 {
-    return element(c->dtype, c->y, i * c->y_tensor.stride[0] + j * c->y_tensor.stride[1]);
+    return get_number(c->dtype, c->y, i * c->y_tensor.stride[0] + j * c->y_tensor.stride[1]);
 }
 
 static double alpha_at(const struct call *c, int64_t i, int64_t j)
 {
-    return element(c->alpha_dtype, c->alpha,
-                   i * c->alpha_tensor.stride[0] + j * c->alpha_tensor.stride[1]);
+    return get_number(c->alpha_dtype, c->alpha,
+                      i * c->alpha_tensor.stride[0] + j * c->alpha_tensor.stride[1]);
 }
 
 static double ridge_at(const struct call *c, int64_t i)
 {
-    return c->options.ridge / (c->options.weights ? element(c->dtype, c->weights, i) : 1);
+    return c->options.ridge / (c->options.weights ? get_number(c->dtype, c->weights, i) : 1);
 }
 
 /* K of x in f64, by the CPU. */
@@ -146,7 +125,7 @@ static void fill_kernel(struct call *c)
     gram_tensor k = gram_matrix(c->k, c->n, c->n, GRAM_F64);
 
     for (int64_t i = 0; i < c->n * WIDTH; i++)
-        x[i] = element(c->dtype, c->x, i);
+        x[i] = get_number(c->dtype, c->x, i);
     if (gram_context_create(NULL, &g) != GRAM_OK ||
         gram_kernel(g, &points, NULL, &c->kernel, &k) != GRAM_OK)
         abort();
@@ -258,7 +237,7 @@ static void solved(struct harness *h, struct call *c, gram_krr_method method)
           (long long)c->report.products);
     for (int64_t i = 0; i < c->n; i++)
         for (int64_t j = c->columns; j < COLUMNS + PAD; j++)
-            CHECK(h, element(c->alpha_dtype, c->alpha, i * (COLUMNS + PAD) + j) == 7,
+            CHECK(h, get_number(c->alpha_dtype, c->alpha, i * (COLUMNS + PAD) + j) == 7,
                   "alpha was written beyond its columns");
 }
 
@@ -304,38 +283,6 @@ static void any_layout(struct harness *h)
     free(c);
 }
 
-static gram_kernel_options kernel_of(int which)
-{
-    gram_kernel_options k = GRAM_KERNEL_OPTIONS_INIT;
-
-    switch (which) {
-    case 0:
-        return gram_gaussian(1.5);
-    case 1:
-        return gram_lpq_laplace(2, 1, 2);
-    case 2:
-        return gram_lpq_laplace(1, 1, 2);
-    case 3:
-    case 4:
-        k.function = which == 3 ? GRAM_MATERN32 : GRAM_MATERN52;
-        k.outer_power = gram_number(0.5);
-        k.bandwidth = gram_number(2);
-        return k;
-    case 5:
-        k.function = GRAM_RATIONAL_QUADRATIC;
-        return k;
-    case 6:
-        k.inner = GRAM_DOT;
-        k.function = GRAM_POLYNOMIAL;
-        k.gamma = gram_number(0.3), k.coef0 = gram_number(1), k.degree = gram_number(2);
-        return k;
-    default:
-        k.function = GRAM_EXPRESSION;
-        k.expression = "exp(-s) + 0.5 * exp(-0.1 * s)";
-        return k;
-    }
-}
-
 /* The report's bounds are above the truth in all of some hundreds of problems, which end at
  * different tolerances and limits, and are useful in the middle. */
 static void certificates(struct harness *h)
@@ -345,7 +292,7 @@ static void certificates(struct harness *h)
     int count = 0; /* emulated, a part of them is enough */
     double ratios[400];
 
-    for (int kernel = 0; kernel < 8; kernel += h->device.type == GRAM_CPU ? 1 : 3)
+    for (int kernel = 0; kernel < KERNELS; kernel += h->device.type == GRAM_CPU ? 1 : 3)
         for (int ridge = 0; ridge < LENGTH(ridges); ridge++)
             for (int d = 0; d < LENGTH(dtypes); d++)
                 for (int r = 0; r < LENGTH(ranks); r += h->device.type == GRAM_CPU ? 1 : 3) {
@@ -749,7 +696,7 @@ static void refuses_and_says_why(struct harness *h)
         status = call_run(h, c);
         CHECK(h, status == GRAM_INVALID_ARGUMENT && strstr(gram_message(h->g), wrong[i].says),
               "%s: %s", wrong[i].says, gram_message(h->g));
-        CHECK(h, element(GRAM_F64, c->alpha, 0) == 7, "%s: alpha was written", wrong[i].says);
+        CHECK(h, get_number(GRAM_F64, c->alpha, 0) == 7, "%s: alpha was written", wrong[i].says);
         free(c);
     }
 }
