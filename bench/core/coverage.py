@@ -18,6 +18,7 @@ REASONS = {
     "optim.State optim.Transform": "data",
     "krr_path": "no other package has it of a kernel matrix: gram bench krr_path",
     "krr_solve": "has a script of its own, bench/krr.py",
+    "solve_operator logdet_operator": "the time is that of the caller's products",
     "kernel_logdet": "an estimate, whose time is that of kernel_matmul: steps times probes columns",
     "sklearn.KNeighborsTransformer": "a call of nearest, which has rows",
     "compat.kermac.run_kernel compat.kermac.cdist_grad compat.kermac.cdist_expadd "

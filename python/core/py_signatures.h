@@ -77,6 +77,13 @@
   "(x, *, probes=32, kernel=\"laplace\", steps=100, seed=0, report=None,\n    " \
   PY_KERNEL_TEXT ")\n--\n\n"
 
+#define PY_TEXT_logdet_operator \
+  "(a, like, *, probes=32, steps=100, seed=0, report=None)\n--\n\n"
+
+#define PY_TEXT_solve_operator \
+  "(a, b, *, preconditioner=None, tolerance=0.0, iterations=0, time_limit=0.0,\n    " \
+  "warm_start=False, report=None, out=None)\n--\n\n"
+
 #define PY_TEXT_kron \
   "(factors, *, out=None)\n--\n\n"
 

@@ -1730,6 +1730,41 @@ def kernel_logdet(
     metric: Metric | None = None,
     weights: Array | None = None,
 ) -> tuple[float, float]: ...
+def logdet_operator(
+    a: Any,
+    like: Array,
+    *,
+    probes: int = 32,
+    steps: int = 100,
+    seed: int = 0,
+    report: dict[str, Any] | None = None,
+) -> tuple[float, float]: ...
+@overload
+def solve_operator(
+    a: Any,
+    b: _NumPyLike,
+    *,
+    preconditioner: Any = None,
+    tolerance: float = 0.0,
+    iterations: int = 0,
+    time_limit: float = 0.0,
+    warm_start: bool = False,
+    report: dict[str, Any] | None = None,
+    out: Array | None = None,
+) -> NDArray[Any]: ...
+@overload
+def solve_operator(
+    a: Any,
+    b: _ArrayT,
+    *,
+    preconditioner: Any = None,
+    tolerance: float = 0.0,
+    iterations: int = 0,
+    time_limit: float = 0.0,
+    warm_start: bool = False,
+    report: dict[str, Any] | None = None,
+    out: Array | None = None,
+) -> _ArrayT: ...
 @overload
 def kron_matmul_vjp(
     x: _NumPyLike,

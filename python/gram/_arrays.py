@@ -79,6 +79,21 @@ def cast(values, dtype):
     return numpy.asarray(values).astype(dtype)
 
 
+def row_major(array):
+    """The elements of an array without gaps: the array itself, or a copy."""
+    package = _package(array)
+    if package == "torch":
+        return array.detach().contiguous()
+    if package == "cupy":
+        return sys.modules["cupy"].ascontiguousarray(array)
+    if package in ("jax", "jaxlib"):
+        return array
+    import numpy
+
+    plain = numpy.asarray(array)
+    return plain if plain.flags.c_contiguous else plain.copy()
+
+
 def eigh_count(function, select, count):
     """How many eigenvalues: 0 of "all", which alone can do without the number."""
     if select != "all" and count is None:

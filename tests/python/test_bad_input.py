@@ -265,6 +265,8 @@ EMPTY = {
     "eigh": (lambda: gram.eigh(o(0, 3, 3)), [(0, 3), (0, 3, 3)]),
     "eigh_kernel": (lambda: gram.eigh_kernel(o(0, 2), count=0), [(0,), (0, 0)]),
     "kernel_logdet": (lambda: gram.kernel_logdet(o(0, 2)), [(), ()]),
+    "logdet_operator": (lambda: gram.logdet_operator(np.copy, o(0, 2)), [(), ()]),
+    "solve_operator": (lambda: gram.solve_operator(np.copy, o(0, 2)), (0, 2)),
     "matrix_power": (lambda: gram.matrix_power(o(0, 0)), (0, 0)),
     "krr_path": (lambda: gram.krr_path(o(0, 0), o(0, 2), [1.0]), (1, 0, 2)),
     "krr_solve": (lambda: gram.krr_solve(o(0, 2), o(0, 3), ridge=1.0), (0, 3)),
