@@ -150,20 +150,19 @@ typedef struct gram_machine gram_machine;
  * before calibration.  A model has at most options.ensemble machines; if that is 0, up to 6 from
  * 200 rows on where n^2 (n / 3 + 10 columns) is below 2e10, and otherwise one.
  *
- * Large tables: with options.centres > 0, or 0 and many rows (see there), without weights and with
- * search >= 0, a base learns from all rows: f(z) = sum_j a_j k(c_j, z), whose centres c are some of
- * the rows, and
- *   (K_nm^T K_nm + r K_mm) a = K_nm^T Y,
- * in f64, a block of rows at a time.  A tenth of the rows, at most 4000, is held out, and chooses
- * the kernel, the metric, whose rounds learn from up to 36,000 rows, the bandwidth and the ridge.
- * The leaves of the tree are then fitted to what the base leaves over, or to all of it if the first
- * leaf is better so, and kept if the rows that were held out are predicted better with them.  These
- * rows give the score ("held_out" of the
- * description, in place of "leave_one_out"), the probabilities and the intervals; they are not
- * learned from.  options.centres = 0 takes as many as n m^2 = 2e12 allows, 2000 to 10,000, and
- * leaves of about 1e9 / n rows, 4000 at least; leaf_rows limits them as ever.  On a GPU, whose
- * leaves are large, it means none.
- * After Williams and Seeger, NIPS 2000, and Rudi et al., NIPS 2017.
+ * Large tables: with options.centres > 0, or 0 and many rows (see there), and with search >= 0, a
+ * base learns from all rows: f(z) = sum_j a_j k(c_j, z), whose centres c are some of the rows,
+ * drawn all alike, and
+ *   (K_nm^T W K_nm + r K_mm) a = K_nm^T W Y,   W = diag(weights),
+ * in f64, a block of rows at a time.  A tenth of the rows, at most 4000, is held out, and chooses,
+ * by its weighted mean squared error, the kernel, the metric, whose rounds learn from up to 36,000
+ * rows, the bandwidth and the ridge.  The leaves of the tree are then fitted to what the base
+ * leaves over, or to all of it if the first leaf is better so, and kept if the rows that were held
+ * out are predicted better with them.  These rows give the score ("held_out" of the description, in
+ * place of "leave_one_out"), the probabilities and the intervals; they are not learned from.
+ * options.centres = 0 takes as many as n m^2 = 2e12 allows, 2000 to 10,000, and leaves of about 1e9
+ * / n rows, 4000 at least; leaf_rows limits them as ever.  On a GPU, whose leaves are large, it
+ * means none.  After Williams and Seeger, NIPS 2000, and Rudi et al., NIPS 2017.
  *
  * Encoding: numbers are shifted and scaled by the statistics of the training rows.  A missing
  * number is replaced by the median of the training rows and, if any number of its column was

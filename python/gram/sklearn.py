@@ -254,7 +254,7 @@ class _Machine(BaseEstimator):
                 raise ValueError("Only one class is left where the sample weights are not zero.")
         names = (
             "p q bandwidth regularization iterations metric metric_power metric_rows ensemble "
-            "solver target_transform time_limit validation max_categories memory_limit"
+            "centres solver target_transform time_limit validation max_categories memory_limit"
         )
         options = {name: getattr(self, name, None) for name in names.split()}
         if not isinstance(self.random_state, numbers.Integral):
@@ -319,13 +319,13 @@ class RFMRegressor(RegressorMixin, _Machine):
     """A recursive feature machine: kernel ridge regression that learns which features matter.
 
     Parameters are those of gram.Machine.fit, and None selects its default (iterations=-1: no
-    feature learning).  X may hold nan for missing values, and may be a data frame of pandas or
-    polars with categories, texts and missing values.  Sample weights that are whole numbers count
-    rows, and others divide the regularization.  device is "cpu", "cuda:0" and so on, time_limit is
-    in seconds, and memory_limit in bytes.  verbose prints the progress.  n_jobs is the number of
-    threads, of the whole process, while a method runs: -1 means all processors, and None what
-    gram.get_threads tells.  Attributes: machine_ (gram.Machine), feature_importances_, trials_ (the
-    trials of machine_), n_features_in_.
+    feature learning; centres=-1: no machine of few centres for a large table).  X may hold nan for
+    missing values, and may be a data frame of pandas or polars with categories, texts and missing
+    values.  Sample weights that are whole numbers count rows, and others divide the regularization.
+    device is "cpu", "cuda:0" and so on, time_limit is in seconds, and memory_limit in bytes.
+    verbose prints the progress.  n_jobs is the number of threads, of the whole process, while a
+    method runs: -1 means all processors, and None what gram.get_threads tells.  Attributes:
+    machine_ (gram.Machine), feature_importances_, trials_ (the trials of machine_), n_features_in_.
 
     X is (n, features), of float32 or float64, and y is (n,); predictions are float64.  Raises
     ValueError like the checks of scikit-learn, and for values that are not possible.  After
@@ -349,6 +349,7 @@ class RFMRegressor(RegressorMixin, _Machine):
         metric_power=None,
         metric_rows=None,
         ensemble=None,
+        centres=None,
         search=None,
         time_limit=None,
         validation=None,
@@ -418,6 +419,7 @@ class RFMClassifier(ClassifierMixin, _Machine):
         metric_power=None,
         metric_rows=None,
         ensemble=None,
+        centres=None,
         search=None,
         time_limit=None,
         validation=None,

@@ -62,7 +62,7 @@ static inline void krr_set_element(gram_dtype dtype, void *data, int64_t at, dou
 
 /* All pointers are where the context computes; matrices are row-major without gaps. */
 
-struct krr_map { /* z = x W, rows by width, with sums in f64 */
+struct krr_map { /* z = x W, rows by width, with sums in f64; z may be x if W is diagonal */
     gram_dtype dtype;
     int64_t rows, width;
     bool full; /* w is width by width; else it is the diagonal of W */

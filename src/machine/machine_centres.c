@@ -2,12 +2,14 @@
  * machine_centres.c - kernel ridge regression with few centres on many rows
  *
  * The predictor is f(z) = sum_j a_j k(c_j, z), where the c_j are m of the n rows, and a is the
- * minimum of |Y - K_nm a|^2 + r a^T K_mm a (subset of regressors, or Nystroem: Williams and Seeger,
- * NIPS 2000; Rudi, Carratino and Rosasco, NIPS 2017):
- *   (K_nm^T K_nm + r K_mm) a = K_nm^T Y.
+ * minimum of sum_i w_i |Y_i - (K_nm a)_i|^2 + r a^T K_mm a, with the weights w of the rows (subset
+ * of regressors, or Nystroem: Williams and Seeger, NIPS 2000; Rudi, Carratino and Rosasco, NIPS
+ * 2017):
+ *   (K_nm^T W K_nm + r K_mm) a = K_nm^T W Y,   W = diag(w).
  * K_nm is never stored: blocks of rows are added to the normal equations, which takes n m^2
- * multiplications, and every ridge is then one factorisation of order m.  All of this is in f64,
- * because the squares double the digits that a small ridge needs.
+ * multiplications, and every ridge is then one factorisation of order m.  A weighted row is one
+ * that was multiplied by the root of its weight.  All of this is in f64, because the squares double
+ * the digits that a small ridge needs.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -21,8 +23,8 @@ enum {
     SUM_BLOCK = 64    /* rows of the normal equations that are summed on the host at a time */
 };
 
-/* 1 / the condition that is left to the normal equations; the diagonal of K_nm^T K_nm is at most
- * n. */
+/* 1 / the condition that is left to the normal equations; the diagonal of K_nm^T W K_nm is at most
+ * the sum of the weights. */
 static const double jitter = 3e-11;
 
 size_t gram_machine_centres_bytes(int64_t centres)
@@ -90,7 +92,8 @@ gram_status gram_machine_centres_open(gram_context *g, const struct machine_para
 /* What the addition of rows works with. */
 struct block {
     struct krr_array z, kernel, y;
-    double *targets; /* on the host, row-major */
+    struct krr_array root; /* of the weights of the rows; data NULL: all are 1 */
+    double *targets;       /* on the host, row-major; the roots of the weights follow */
     size_t bytes;
 };
 
@@ -99,28 +102,71 @@ static void block_destroy(gram_context *g, struct block *b)
     gram_krr_free(g, &b->z);
     gram_krr_free(g, &b->kernel);
     gram_krr_free(g, &b->y);
+    gram_krr_free(g, &b->root);
     gram_free(g, b->targets, b->bytes);
 }
 
-static gram_status block_create(gram_context *g, const struct machine_centres *c, struct block *b)
+static gram_status block_create(gram_context *g, const struct machine_centres *c, bool weighted,
+                                struct block *b)
 {
-    b->bytes = (size_t)(ROW_BLOCK * c->outputs) * sizeof(double);
+    const size_t targets = (size_t)(ROW_BLOCK * c->outputs) * sizeof(double);
+    const size_t roots = weighted ? ROW_BLOCK * sizeof(double) : 0;
+
+    b->bytes = targets + roots;
     b->targets = gram_alloc(g, b->bytes);
     if (!b->targets)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", b->bytes);
     TRY(gram_krr_allocate(g, (size_t)(ROW_BLOCK * c->width) * sizeof(double) + 1, &b->z));
     TRY(gram_krr_allocate(g, (size_t)(ROW_BLOCK * c->count) * sizeof(double), &b->kernel));
-    return gram_krr_allocate(g, b->bytes, &b->y);
+    if (weighted)
+        TRY(gram_krr_allocate(g, roots, &b->root));
+    return gram_krr_allocate(g, targets, &b->y);
 }
 
-/* normal (+)= K^T K and right (+)= K^T Y of a block of rows. */
+/* The targets of a block of rows, and the roots of the weights, by which they are multiplied. */
+static gram_status place_targets(gram_context *g, const struct machine_centres *c, struct block *b,
+                                 const struct machine_data *data, int64_t first, int64_t count)
+{
+    double *root = b->targets + ROW_BLOCK * c->outputs;
+
+    for (int64_t i = 0; data->weights && i < count; i++)
+        root[i] = sqrt(data->weights[first + i]);
+    for (int64_t j = 0; j < c->outputs; j++)
+        for (int64_t i = 0; i < count; i++)
+            b->targets[i * c->outputs + j] =
+                krr_element(data->dtype, data->y, j * data->rows + first + i) *
+                (data->weights ? root[i] : 1);
+    if (data->weights)
+        TRY(gram_krr_store(g, b->root.data, root, (size_t)count * sizeof *root));
+    return gram_krr_store(g, b->y.data, b->targets,
+                          (size_t)(count * c->outputs) * sizeof *b->targets);
+}
+
+/* The kernel of a block of rows with the centres, whose rows are multiplied by the roots of the
+ * weights: its transpose then has columns that are, so that a diagonal metric does it. */
+static gram_status weigh_kernel(gram_context *g, const struct machine_centres *c,
+                                const struct block *b, int64_t count)
+{
+    const struct krr_map weigh = {.dtype = GRAM_F64,
+                                  .rows = c->count,
+                                  .width = count,
+                                  .w = b->root.data,
+                                  .x = b->kernel.data,
+                                  .z = b->kernel.data};
+
+    return b->root.data ? gram_krr_map(g, &weigh) : GRAM_OK;
+}
+
+/* normal (+)= K^T W K and right (+)= K^T W Y of a block of rows. */
 static gram_status add_block(gram_context *g, struct machine_centres *c, struct block *b,
                              const struct machine_data *data, int64_t first, int64_t count)
 {
     gram_kernel_options kernel = gram_machine_kernel(c->params->p, c->params->q, c->bandwidth);
     gram_tensor z = gram_krr_matrix(g, b->z.data, count, c->width, GRAM_F64);
     gram_tensor centres = gram_krr_matrix(g, c->z.data, c->count, c->width, GRAM_F64);
-    gram_tensor k = gram_krr_matrix(g, b->kernel.data, count, c->count, GRAM_F64);
+    const int across = b->root.data != NULL; /* the kernel is stored as its transpose */
+    gram_tensor k = gram_krr_matrix(g, b->kernel.data, across ? c->count : count,
+                                    across ? count : c->count, GRAM_F64);
     gram_tensor y = gram_krr_matrix(g, b->y.data, count, c->outputs, GRAM_F64);
     gram_tensor normal = gram_krr_matrix(g, c->normal.data, c->count, c->count, GRAM_F64);
     gram_tensor right = gram_krr_matrix(g, c->right.data, c->count, c->outputs, GRAM_F64);
@@ -128,23 +174,21 @@ static gram_status add_block(gram_context *g, struct machine_centres *c, struct 
     gram_matmul_options product = GRAM_MATMUL_OPTIONS_INIT;
     const double before = c->rows > 0; /* what is there counts */
 
-    for (int64_t j = 0; j < c->outputs; j++)
-        for (int64_t i = 0; i < count; i++)
-            b->targets[i * c->outputs + j] =
-                krr_element(data->dtype, data->y, j * data->rows + first + i);
-    TRY(gram_krr_store(g, b->y.data, b->targets,
-                       (size_t)(count * c->outputs) * sizeof *b->targets));
+    TRY(place_targets(g, c, b, data, first, count));
     TRY(place_rows(g, c, data, first, count, b->z.data));
-    TRY(gram_kernel(g, &z, &centres, &kernel, &k));
-    sum.transpose = 1;
+    TRY(gram_kernel(g, across ? &centres : &z, across ? &z : &centres, &kernel, &k));
+    TRY(weigh_kernel(g, c, b, count));
+    sum.transpose = !across;
     sum.sum = 1;
     sum.beta = gram_number(before);
     TRY(gram_syrk_ema(g, &k, &sum, &normal, NULL));
-    product.transpose_a = 1;
+    product.transpose_a = !across;
     product.beta = gram_number(before);
     product.c = before > 0 ? &right : NULL;
     TRY(gram_matmul_batched(g, &k, &y, &product, &right));
     c->rows += count;
+    for (int64_t i = 0; i < count; i++)
+        c->weight += data->weights ? data->weights[first + i] : 1;
     return GRAM_OK;
 }
 
@@ -152,7 +196,7 @@ gram_status gram_machine_centres_add(gram_context *g, struct machine_centres *c,
                                      const struct machine_data *data, int64_t rows)
 {
     struct block b = {0};
-    gram_status status = block_create(g, c, &b);
+    gram_status status = block_create(g, c, data->weights != NULL, &b);
 
     for (int64_t first = 0; status == GRAM_OK && first < rows; first += ROW_BLOCK) {
         status = add_block(g, c, &b, data, first, gram_least(ROW_BLOCK, rows - first));
@@ -186,7 +230,7 @@ static gram_status sum_rows(gram_context *g, const struct machine_centres *c, do
         for (int64_t i = 0; status == GRAM_OK && i < count * c->count; i++)
             sum[i] = normal[i] + ridge * sum[i];
         for (int64_t i = 0; status == GRAM_OK && i < count; i++)
-            sum[i * c->count + first + i] += jitter * (double)c->rows;
+            sum[i * c->count + first + i] += jitter * c->weight;
         if (status == GRAM_OK)
             status = gram_krr_store(g, matrix + at, sum, part);
     }

@@ -13,11 +13,12 @@ struct machine_centres {
     const struct machine_metric *metric;
     double bandwidth;
     int64_t count, width, outputs;
-    int64_t rows; /* that were added */
+    int64_t rows;  /* that were added */
+    double weight; /* of these rows together */
     gram_dtype dtype;
     struct krr_array z;             /* count by width, in the metric; f64, where the context
                                        computes, as all that follows */
-    struct krr_array normal, right; /* K_nm^T K_nm; K_nm^T Y, row-major */
+    struct krr_array normal, right; /* K_nm^T W K_nm; K_nm^T W Y, row-major */
 };
 
 /* The first `count` rows of data, which come in random order, become centres.  What was opened is
@@ -27,7 +28,7 @@ gram_status gram_machine_centres_open(gram_context *g, const struct machine_para
                                       const struct machine_data *data, int64_t count,
                                       struct machine_centres *out);
 void gram_machine_centres_close(gram_context *g, struct machine_centres *c);
-/* Adds the first `rows` rows of data, which is on the host. */
+/* Adds the first `rows` rows of data, which is on the host, with their weights. */
 gram_status gram_machine_centres_add(gram_context *g, struct machine_centres *c,
                                      const struct machine_data *data, int64_t rows);
 /* The leaf of a ridge, on the CPU; GRAM_NUMERICAL if the ridge is too small. */

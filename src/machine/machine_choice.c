@@ -25,15 +25,18 @@ enum {
 
 double gram_machine_squared_error(const struct machine_data *data, const double *f)
 {
-    const int64_t count = data->rows * data->outputs;
-    double sum = 0;
+    double sum = 0, weights = 0;
 
-    for (int64_t i = 0; i < count; i++) {
-        double d = f[i] - krr_element(data->dtype, data->y, i);
+    for (int64_t j = 0; j < data->outputs; j++)
+        for (int64_t i = 0; i < data->rows; i++) {
+            const int64_t at = j * data->rows + i;
+            const double d = f[at] - krr_element(data->dtype, data->y, at);
+            const double w = data->weights ? data->weights[i] : 1;
 
-        sum += d * d;
-    }
-    return sum / (double)count;
+            sum += w * d * d;
+            weights += w;
+        }
+    return sum / weights;
 }
 
 static gram_status error_of(gram_context *g, const struct large *l, const struct machine_leaf *leaf,

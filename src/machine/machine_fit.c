@@ -449,10 +449,9 @@ static gram_status check_options(gram_context *g, const gram_machine_options *o)
     TRY(check_range(g, "leaf_rows", (double)o->leaf_rows, 10, 1e12));
     if (o->centres != -1)
         TRY(check_range(g, "centres", (double)o->centres, 10, 1e6));
-    if (o->centres > 0 && (o->search < 0 || o->ensemble > 1 || o->weights || o->class_weights))
+    if (o->centres > 0 && (o->search < 0 || o->ensemble > 1))
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.centres is %lld, expected 0 or -1 with search = -1, ensemble, "
-                         "weights or class_weights",
+                         "options.centres is %lld, expected 0 or -1 with search = -1 or ensemble",
                          (long long)o->centres);
     TRY(check_range(g, "max_categories", (double)o->max_categories, 2, 1e9));
     TRY(check_range(g, "metric_rows", (double)o->metric_rows, 10, 1e12));

@@ -1,7 +1,8 @@
 /*
  * machine_large.c - large tables: a machine of few centres on all rows, and leaves beside it
  *
- * A part of the rows is held out, and every choice is made by its mean squared error:
+ * A part of the rows is held out, and every choice is made by its mean squared error, in which rows
+ * count by their weights:
  *
  *   1. kernels, forms and powers of the metric, rounds of feature learning, bandwidths, with 1,000
  *      centres on 12,000 rows: a metric from many rows is sharper than one from few, and a round
@@ -65,7 +66,7 @@ static int64_t centres_of(const gram_context *g, const struct machine_job *job, 
     if (job->o.centres > 0)
         return gram_least(job->o.centres, train / 2);
     if (job->o.centres < 0 || !on_host(g) || job->o.search < 0 || job->o.ensemble > 1 ||
-        job->o.weights || rows < (job->leaf_rows < rows ? SPLIT_ROWS : LARGE_ROWS))
+        rows < (job->leaf_rows < rows ? SPLIT_ROWS : LARGE_ROWS))
         return 0;
     m = gram_least(gram_most(m, FEW_CENTRES), MOST_CENTRES);
     m = gram_least(gram_least(m, train / 8), (int64_t)sqrt(memory));
@@ -108,6 +109,14 @@ static gram_status residuals(gram_context *g, const struct machine_data *data,
     return status;
 }
 
+/* The weights of some rows of data, gathered into e. */
+static void gather_weights(const struct machine_data *data, const int64_t *rows, int64_t count,
+                           struct machine_encoded *e)
+{
+    for (int64_t i = 0; data->weights && i < count; i++)
+        ((double *)e->data.weights)[i] = data->weights[rows[i]];
+}
+
 /* Some rows of data, gathered into the memory of e, which is created. */
 static gram_status part_of(gram_context *g, const struct large *l, const struct machine_data *data,
                            const int64_t *rows, int64_t count, struct machine_encoded *e)
@@ -116,6 +125,7 @@ static gram_status part_of(gram_context *g, const struct large *l, const struct 
     gram_machine_gather(data->dtype, data->width, data->x, rows, count, (char *)e->data.x);
     gram_machine_gather_columns(data->dtype, data->rows, data->outputs, data->y, rows, count,
                                 (char *)e->data.y);
+    gather_weights(data, rows, count, e);
     return GRAM_OK;
 }
 
@@ -178,6 +188,7 @@ static gram_status first_leaf_create(gram_context *g, const struct large *l,
         gram_machine_gather_columns(rest->dtype, rest->rows, each, rest->y, rows->row, trained, y);
         gram_machine_gather_columns(rest->dtype, rest->rows, each, l->train.y, rows->row, trained,
                                     y + (size_t)(trained * each) * size);
+        gather_weights(rest, rows->row, trained, &f->train);
         status = part_of(g, l, &l->valid, held, count, &f->valid);
     }
     free(held);
@@ -377,7 +388,7 @@ static gram_status divide(gram_context *g, const struct machine_data *all, struc
     /* The targets lie output after output, so that a part of them is gathered. */
     TRY(gram_machine_encoded_create(g, l->job, (int64_t[2]){all->rows, 0}, all->outputs, targets));
     l->valid = l->train = *all;
-    l->valid.weights = l->train.weights = NULL;
+    l->train.weights = all->weights ? all->weights + held : NULL;
     l->valid.rows = held;
     l->train.rows = rest;
     l->train.x += (size_t)held * row;

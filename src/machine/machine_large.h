@@ -23,9 +23,9 @@ struct large {
     int tried;
 };
 
-/* machine_choice.c: the mean squared error of outputs; a copy in place of another choice; the best
- * leaf of so many centres on the first rows, at a path of ridges or near that of the choice, whose
- * error and ridge are set; and the best choice of all that are tried, from params. */
+/* machine_choice.c: the weighted mean squared error of outputs; a copy in place of another choice;
+ * the best leaf of so many centres on the first rows, at a path of ridges or near that of the
+ * choice, whose error and ridge are set; and the best choice of all that are tried, from params. */
 double gram_machine_squared_error(const struct machine_data *data, const double *f);
 gram_status gram_machine_choice_copy(gram_context *g, const struct choice *from, struct choice *to);
 gram_status gram_machine_choice_train(gram_context *g, struct large *l, int64_t count, int64_t rows,

@@ -33,6 +33,11 @@ COMMANDS = {
         [*"fit d.csv -y colour -o o --leaf-rows 20 -i 1 --json --weights w".split()],
         ["o"],
     ),
+    "fit centres": (
+        "fit many.csv -y y -o o --centres 10 --leaf-rows 60 -k laplace -L 1 -r 0.01 -i 0 "
+        "--weights w".split(),
+        ["o"],
+    ),
     "predict": (["predict", "colour.gram", "d.csv", "--proba", "-o", "o.json"], ["o.json"]),
     "predict, interval": (["predict", "m.gram", "d.csv", "--interval", "0.5", "-o", "o"], ["o"]),
     "predict, set": (["predict", "colour.gram", "d.csv", "--set", "0.5", "-o", "o"], ["o"]),
@@ -76,6 +81,7 @@ COMMANDS = {
     "help": (["help", "--man"], []),
 }
 FEWER = {"tune": 4, "bench": 8, "bench kron": 8}  # of commands that measure for a while
+EVERY = {"fit centres": 1000}  # of commands that fail each of their few hundred allocations
 MAY_END = {0, 1, 2, 65, 66, 69, 71, 73, 74}
 # Of commands that need no memory but for what they compute.
 ENDS_OF = dict.fromkeys(["check", "check kron", "bench", "bench kron", "profile"], {0, 71})
@@ -87,6 +93,8 @@ def inputs(tmp_path_factory):
     colours = ("red", "green", "blue")
     rows = [f"{i % 7},{colours[i % 3]},{i * i % 11},{1 + i % 2}" for i in range(60)]
     (folder / "d.csv").write_text("a,colour,y,w\n" + "\n".join(rows) + "\n")
+    many = [f"{i % 29},{i * i % 11},{(i % 29 - 9) ** 2 + i % 3},{1 + i % 2}" for i in range(120)]
+    (folder / "many.csv").write_text("a,b,y,w\n" + "\n".join(many) + "\n")
     (folder / "w.csv").write_text("1,2\n")
     (folder / "x.csv").write_text("a,b\n1,2\n3,4\n5,7\n")
     (folder / "b.csv").write_text("1,0\n0,2\n")
@@ -151,7 +159,7 @@ def test_an_allocation_fails(name, inputs, tmp_path):
     status, said, calls, live = runs.run()
     assert (status, said) == (0, b"") and calls > 0
     wrong, ends = [], collections.Counter()
-    for number in numbers_to_try(calls, FEWER.get(name, MOST)):
+    for number in numbers_to_try(calls, {**FEWER, **EVERY}.get(name, MOST)):
         for for_good in (False, True):
             status, said, _, left = runs.run(number, for_good)
             where = f"allocation {number}{' and all that follow' if for_good else ''} of {calls}: "

@@ -45,7 +45,8 @@ static void eliminate(double k[CENTRES][CENTRES], double a[CENTRES][OUTPUTS])
             a[i][j] /= k[i][i];
 }
 
-/* What the coefficients of the first CENTRES points as centres have to be. */
+/* What the coefficients of the first CENTRES points as centres have to be, with the weights of the
+ * rows if they have any. */
 static void solve_plainly(const struct machine_params *params, const struct machine_data *data,
                           double ridge, double a[CENTRES][OUTPUTS])
 {
@@ -59,6 +60,7 @@ static void solve_plainly(const struct machine_params *params, const struct mach
             k[i][j] = ridge * kernel_of(x + i * WIDTH, x + j * WIDTH, params->p, params->q,
                                         params->bandwidth);
     for (int64_t n = 0; n < data->rows; n++) {
+        const double w = data->weights ? data->weights[n] : 1;
         double row[CENTRES];
 
         for (int i = 0; i < CENTRES; i++)
@@ -66,25 +68,27 @@ static void solve_plainly(const struct machine_params *params, const struct mach
                 kernel_of(x + n * WIDTH, x + i * WIDTH, params->p, params->q, params->bandwidth);
         for (int i = 0; i < CENTRES; i++) {
             for (int j = 0; j < CENTRES; j++)
-                k[i][j] += row[i] * row[j];
+                k[i][j] += w * row[i] * row[j];
             for (int j = 0; j < OUTPUTS; j++)
-                a[i][j] += row[i] * y[j * data->rows + n];
+                a[i][j] += w * row[i] * y[j * data->rows + n];
         }
     }
     eliminate(k, a);
 }
 
 /* The values at the points are those of plain loops in double. */
-static void check_normal_equations(struct harness *h)
+static void expect_plain_values(struct harness *h, bool weighted)
 {
-    static double x[POINTS * WIDTH], y[OUTPUTS * POINTS], f[OUTPUTS * POINTS], a[CENTRES][OUTPUTS];
+    static double x[POINTS * WIDTH], y[OUTPUTS * POINTS], f[OUTPUTS * POINTS], w[POINTS],
+        a[CENTRES][OUTPUTS];
     const struct machine_params params = {.p = 1.5, .q = 1.2, .bandwidth = 0.7};
     const struct machine_data data = {.rows = POINTS,
                                       .width = WIDTH,
                                       .outputs = OUTPUTS,
                                       .dtype = GRAM_F64,
                                       .x = (char *)x,
-                                      .y = (char *)y};
+                                      .y = (char *)y,
+                                      .weights = weighted ? w : NULL};
     struct machine_metric metric = {0};
     struct machine_centres centres = {0};
     struct machine_leaf leaf = {0};
@@ -94,6 +98,8 @@ static void check_normal_equations(struct harness *h)
         x[i] = test_uniform(h);
     for (int i = 0; i < POINTS * OUTPUTS; i++)
         y[i] = sin(3 * x[i % POINTS * WIDTH]) + test_uniform(h);
+    for (int i = 0; i < POINTS; i++)
+        w[i] = exp(4 * test_uniform(h));
     CHECK(h,
           gram_machine_metric_create(h->g, WIDTH, false, &metric) == GRAM_OK &&
               gram_machine_centres_open(h->g, &params, &metric, &data, CENTRES, &centres) ==
@@ -116,6 +122,16 @@ static void check_normal_equations(struct harness *h)
     gram_machine_leaf_destroy(h->g, &leaf);
     gram_machine_centres_close(h->g, &centres);
     gram_machine_metric_destroy(&metric);
+}
+
+static void check_normal_equations(struct harness *h)
+{
+    expect_plain_values(h, false);
+}
+
+static void check_weighted_equations(struct harness *h)
+{
+    expect_plain_values(h, true);
 }
 
 /* ---- Whole fits ------------------------------------------------------------------------------ */
@@ -219,33 +235,82 @@ static void check_classes(struct harness *h)
 static void check_refused(struct harness *h)
 {
     struct sample s = sample_make(h, ROWS);
-    double *weights = must_allocate(ROWS * sizeof *weights);
     gram_machine *m = NULL;
 
-    for (int i = 0; i < ROWS; i++)
-        weights[i] = 1;
-    for (int way = 0; way < 5; way++) {
+    for (int way = 0; way < 4; way++) {
         gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
 
         o.centres = way == 0 ? 9 : way == 1 ? -2 : 50;
         o.search = way == 2 ? -1 : 0;
         o.ensemble = way == 3 ? 2 : 0;
-        o.weights = way == 4 ? weights : NULL;
         CHECK(h,
               gram_machine_fit(h->g, table_of(&s), &s.number, &o, &m) == GRAM_INVALID_ARGUMENT &&
                   strstr(gram_message(h->g), "centres"),
               "%d: %s", way, gram_message(h->g));
     }
+    sample_destroy(&s);
+}
+
+/* Rows of next to no weight have wrong targets: neither the base, nor the leaves, nor the choices
+ * by the rows held out may learn from them. */
+static void check_weights(struct harness *h)
+{
+    struct sample s = sample_make(h, ROWS), fresh = sample_make(h, NEW_ROWS);
+    double *weights = must_allocate(ROWS * sizeof *weights);
+    double *wrong = must_allocate(ROWS * sizeof *wrong);
+    const gram_column spoiled = {s.number.name, wrong, NULL};
+    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    gram_machine *m;
+    double error[2];
+
+    for (int i = 0; i < ROWS; i++) {
+        weights[i] = i % 3 ? 1 + i % 2 : 1e-6;
+        wrong[i] = i % 3 ? s.number.numbers[i] : -s.number.numbers[i];
+    }
+    o.centres = 60;
+    o.leaf_rows = 300;
+    for (int way = 0; way < 2; way++) {
+        o.weights = way ? weights : NULL;
+        m = sample_fit(h, &s, &spoiled, &o);
+        CHECK(h, strstr(gram_machine_describe(m), "held_out") != NULL, "%.300s",
+              gram_machine_describe(m));
+        error[way] = sample_score(h, m, &fresh, &fresh.number);
+        gram_machine_destroy(m);
+    }
+    CHECK(h, error[1] < 0.15 && error[0] > 2 * error[1],
+          "an error of %g with weights, of %g without", error[1], error[0]);
     free(weights);
+    free(wrong);
+    sample_destroy(&s);
+    sample_destroy(&fresh);
+}
+
+static void check_class_weights(struct harness *h)
+{
+    struct sample s = sample_make(h, ROWS);
+    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    gram_machine *m;
+    double score;
+
+    o.centres = 40;
+    o.class_weights = -1; /* balanced */
+    m = sample_fit(h, &s, &s.label, &o);
+    score = sample_score(h, m, &s, &s.label);
+    CHECK(h, score > 0.9 && strstr(gram_machine_describe(m), "held_out"), "an accuracy of %g",
+          score);
+    gram_machine_destroy(m);
     sample_destroy(&s);
 }
 
 static const struct test_function tests[] = {
-    {"normal_equations_are_those_of_plain_loops", check_normal_equations},
-    {     "leaves_correct_what_few_centres_miss",      check_corrections},
-    {              "what_is_given_is_not_varied",            check_given},
-    {                      "classes_are_learned",          check_classes},
-    {            "what_is_impossible_is_refused",          check_refused},
+    {"normal_equations_are_those_of_plain_loops",   check_normal_equations},
+    {             "weights_are_in_the_equations", check_weighted_equations},
+    {     "leaves_correct_what_few_centres_miss",        check_corrections},
+    {              "what_is_given_is_not_varied",              check_given},
+    {                      "classes_are_learned",            check_classes},
+    {           "weights_of_rows_are_learned_by",            check_weights},
+    {        "weights_of_classes_are_learned_by",      check_class_weights},
+    {            "what_is_impossible_is_refused",            check_refused},
 };
 
 int main(void)

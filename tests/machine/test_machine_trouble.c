@@ -252,20 +252,15 @@ static void check_wrong_tables(struct harness *h)
 }
 
 /* Every allocation from the context may fail: an error, no machine, no leak. */
-static void check_allocations(struct harness *h)
+static void expect_allocations_may_fail(struct harness *h, struct sample *s,
+                                        const gram_machine_options *o)
 {
-    struct sample s = sample_make(h, 60);
     struct failing_alloc alloc = FAILING_ALLOC_INIT;
     gram_context_options options = GRAM_CONTEXT_OPTIONS_INIT;
-    gram_machine_options o = SAMPLE_OPTIONS;
     gram_context *g;
     bool failed = true;
 
     options.threads = 1;
-    o.search = 0; /* what is chosen allocates, too */
-    o.ensemble = 3;
-    o.iterations = 1;
-    o.solver = GRAM_SOLVER_CG;
     failing_alloc_use(&alloc, &options);
     for (int64_t at = 1; failed; at++) {
         gram_machine *m = NULL;
@@ -276,7 +271,7 @@ static void check_allocations(struct harness *h)
         CHECK(h, gram_context_create(&options, &g) == GRAM_OK, "%s", gram_message(NULL));
         live = alloc.live;
         failing_alloc_reset(&alloc, at);
-        status = gram_machine_fit(g, table_of(&s), &s.number, &o, &m);
+        status = gram_machine_fit(g, table_of(s), &s->number, o, &m);
         failed = alloc.failed;
         CHECK(h, status == (failed ? GRAM_OUT_OF_MEMORY : GRAM_OK) && (m != NULL) == !failed,
               "allocation %lld: %s %s", (long long)at, gram_status_name(status), gram_message(g));
@@ -286,6 +281,42 @@ static void check_allocations(struct harness *h)
               "allocation %lld: %lld blocks left, %lld wrong releases", (long long)at,
               (long long)alloc.live, (long long)alloc.wrong_releases);
     }
+}
+
+static void check_allocations(struct harness *h)
+{
+    struct sample s = sample_make(h, 60);
+    gram_machine_options o = SAMPLE_OPTIONS;
+
+    o.search = 0; /* what is chosen allocates, too */
+    o.ensemble = 3;
+    o.iterations = 1;
+    o.solver = GRAM_SOLVER_CG;
+    expect_allocations_may_fail(h, &s, &o);
+    sample_destroy(&s);
+}
+
+/* The kernel and the metric are given, so that there are few choices. */
+static void check_allocations_of_centres(struct harness *h)
+{
+    struct sample s = sample_make(h, 900);
+    double *weights = must_allocate(900 * sizeof *weights);
+    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+
+    for (int i = 0; i < 900; i++)
+        weights[i] = 1 + i % 2;
+    o.centres = 10;
+    o.leaf_rows = 500; /* two leaves, the first with enough rows that are held out */
+    o.p = 2;
+    o.q = 1;
+    o.bandwidth = 2;
+    o.regularization = 0.01;
+    o.iterations = 1;
+    o.metric = GRAM_METRIC_FULL;
+    o.metric_power = 0.5;
+    o.weights = weights;
+    expect_allocations_may_fail(h, &s, &o);
+    free(weights);
     sample_destroy(&s);
 }
 
@@ -326,6 +357,7 @@ int main(void)
     check_permutation(&h);
     check_wrong_tables(&h);
     check_allocations(&h);
+    check_allocations_of_centres(&h);
     check_cancel(&h);
     gram_context_destroy(h.g);
     printf("test_machine_trouble: %d checks, %d failures\n", h.checks, h.failures);

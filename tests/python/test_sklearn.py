@@ -228,6 +228,21 @@ def test_weights_divide_the_regularization_or_count_rows():
     assert error[:30].mean() < error[30:].mean()
 
 
+def test_centres_learn_from_weighted_rows():
+    x, y = make_friedman1(300, random_state=0)
+    wrong = np.arange(300) % 3 == 0
+    options = {"random_state": 0, "centres": 40, "iterations": -1, "p": 2, "q": 1}
+    errors = []
+    for weights in (None, np.where(wrong, 1e-6, 1.25)):
+        model = RFMRegressor(**options).fit(x, np.where(wrong, -y, y), sample_weight=weights)
+        assert "held_out" in model.machine_.description
+        errors.append(((model.predict(x) - y) ** 2).mean())
+    assert errors[1] < 0.2 * errors[0]
+    labels = np.where(y > np.median(y), "high", "low")
+    classifier = RFMClassifier(**options, class_weight="balanced").fit(x, labels)
+    assert "held_out" in classifier.machine_.description and classifier.score(x, labels) > 0.85
+
+
 def nullable(rows):
     """Columns of pandas that know missing values, each with some."""
     times = rows // 3
