@@ -70,7 +70,7 @@ struct predictions {
     struct remarks remarks;
 };
 
-/* The library calls, which Ctrl-C can stop. */
+/* The library's call, which Ctrl-C can stop. */
 static enum exit_status ask(gram_context *g, const gram_table *table, struct predictions *p,
                             struct failure *why)
 {
@@ -83,19 +83,16 @@ static enum exit_status ask(gram_context *g, const gram_table *table, struct pre
         .shape = {   p->rows, p->classes},
         .stride = {p->classes,          1},
     };
+    gram_machine_wanted wanted = GRAM_MACHINE_WANTED_INIT;
     gram_status status;
 
+    wanted.level = p->place ? s->set : s->interval;
+    wanted.prediction = &p->value.t;
+    wanted.proba = s->proba ? &p->proba.t : NULL;
+    wanted.interval = p->ends.memory ? &p->ends.t : NULL;
+    wanted.set = p->place ? &place : NULL;
     interrupt_cancels(g);
-    if (p->ends.memory)
-        status = gram_machine_predict_interval(g, p->machine, table, s->interval, &p->value.t,
-                                               &p->ends.t);
-    else
-        status = gram_machine_predict(g, p->machine, table, &p->value.t);
-    if (status == GRAM_OK && p->place)
-        status = gram_machine_predict_set(g, p->machine, table, s->set,
-                                          s->proba ? &p->proba.t : NULL, &place);
-    else if (status == GRAM_OK && s->proba)
-        status = gram_machine_predict_proba(g, p->machine, table, &p->proba.t);
+    status = gram_machine_predict_all(g, p->machine, table, &wanted);
     status = interrupt_ends(status);
     return status == GRAM_OK ? CLI_OK : fail_gram(why, status, g);
 }

@@ -245,6 +245,32 @@ GRAM_API gram_status gram_machine_predict_interval(gram_context *g, const gram_m
 GRAM_API gram_status gram_machine_predict_set(gram_context *g, const gram_machine *machine,
                                               const gram_table *table, double level,
                                               gram_tensor *proba, gram_tensor *out);
+
+/* Everything that is wanted of the rows of a table: what is not NULL has the shape and the dtype
+ * that the function of this name gives. */
+typedef struct gram_machine_wanted {
+    size_t size;
+    double level;            /* of interval and set */
+    gram_tensor *prediction; /* gram_machine_predict */
+    gram_tensor *proba;      /* gram_machine_predict_proba */
+    gram_tensor *interval;   /* gram_machine_predict_interval */
+    gram_tensor *set;        /* gram_machine_predict_set */
+} gram_machine_wanted;
+
+/* clang-format off */
+#define GRAM_MACHINE_WANTED_INIT GRAM_SIZED_(gram_machine_wanted)
+/* clang-format on */
+
+/*
+ * The same predictions, probabilities, intervals and sets as those functions give, from one
+ * computation of the outputs, which takes nearly all of the time.  proba and set are for a
+ * classification, interval is for a regression, and the level counts if an interval or a set is
+ * wanted; errors are those of these functions.  On an error nothing is written.
+ */
+GRAM_API gram_status gram_machine_predict_all(gram_context *g, const gram_machine *machine,
+                                              const gram_table *table,
+                                              const gram_machine_wanted *wanted);
+
 /* 0 for a machine that is NULL. */
 GRAM_PUBLIC double gram_machine_highest_level(const gram_machine *machine);
 

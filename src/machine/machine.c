@@ -154,25 +154,7 @@ gram_status gram_machine_check_out(gram_context *g, const char *name, const gram
     return GRAM_OK;
 }
 
-gram_status gram_machine_predict(gram_context *g, const gram_machine *machine,
-                                 const gram_table *table, gram_tensor *out)
-{
-    struct gram_view view;
-    double *f;
-    gram_status status;
-
-    TRY(gram_begin(g, __func__));
-    if (!machine)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "machine is NULL");
-    TRY(gram_table_check(g, table));
-    TRY(gram_machine_check_out(g, "out", out, GRAM_F64, table->rows, 0, &view));
-    status = gram_machine_table_outputs(g, machine, table, &f);
-    for (int64_t i = 0; status == GRAM_OK && i < table->rows; i++)
-        ((double *)view.data)[i * view.col_stride] =
-            gram_machine_target_decode(&machine->target, f + i, table->rows);
-    free(f);
-    return gram_call_ended(g, status);
-}
+/* ---- Predictions ----------------------------------------------------------------------------- */
 
 static gram_status check_task(gram_context *g, const gram_machine *machine, gram_task task)
 {
@@ -187,85 +169,144 @@ static gram_status check_task(gram_context *g, const gram_machine *machine, gram
                      names[!classes], names[classes]);
 }
 
-static void put_probabilities(const gram_machine *machine, const double *f, int64_t rows,
-                              const struct gram_view *view)
+/* How the caller calls what is wanted, for messages. */
+struct names {
+    const char *prediction, *proba, *interval, *set;
+};
+
+/* What is wanted, checked. */
+struct answer {
+    struct gram_view prediction, proba, interval, set;
+    double threshold; /* of the interval or the set */
+};
+
+static gram_status check_wanted(gram_context *g, const gram_machine *machine,
+                                const gram_table *table, const gram_machine_wanted *w,
+                                const struct names *names, struct answer *a)
 {
-    for (int64_t i = 0; i < rows; i++)
-        gram_machine_target_probabilities(&machine->target, f + i, rows,
-                                          (double *)(void *)view->data + i * view->row_stride,
-                                          view->col_stride);
+    const int64_t rows = table->rows, classes = machine->target.classes;
+
+    if (w->interval)
+        TRY(gram_machine_check_out(g, names->interval, w->interval, GRAM_F64, rows, 2,
+                                   &a->interval));
+    if (w->set)
+        TRY(gram_machine_check_out(g, names->set, w->set, GRAM_I32, rows, classes, &a->set));
+    if (w->prediction)
+        TRY(gram_machine_check_out(g, names->prediction, w->prediction, GRAM_F64, rows, 0,
+                                   &a->prediction));
+    if (w->proba)
+        TRY(gram_machine_check_out(g, names->proba, w->proba, GRAM_F64, rows, classes, &a->proba));
+    return GRAM_OK;
+}
+
+/* Writes what is wanted of one row, the sets apart. */
+static void put_row(const struct machine_target *target, const gram_machine_wanted *w,
+                    const struct answer *a, const double *f, int64_t rows, int64_t row)
+{
+    if (w->prediction)
+        ((double *)(void *)a->prediction.data)[row * a->prediction.col_stride] =
+            gram_machine_target_decode(target, f + row, rows);
+    if (w->proba)
+        gram_machine_target_probabilities(
+            target, f + row, rows, (double *)(void *)a->proba.data + row * a->proba.row_stride,
+            a->proba.col_stride);
+    if (w->interval)
+        gram_machine_target_interval(target, f + row, a->threshold,
+                                     (double *)(void *)a->interval.data +
+                                         row * a->interval.row_stride,
+                                     a->interval.col_stride);
+}
+
+/* Computes the outputs once, and writes all that is wanted.  The machine is of the right task. */
+static gram_status answer(gram_context *g, const gram_machine *machine, const gram_table *table,
+                          const gram_machine_wanted *w, const struct names *names)
+{
+    struct answer a = {.threshold = 0};
+    double *f;
+    gram_status status;
+
+    if (w->interval || w->set)
+        TRY(gram_machine_target_threshold(g, &machine->target, w->level, &a.threshold));
+    TRY(gram_table_check(g, table));
+    TRY(check_wanted(g, machine, table, w, names, &a));
+    status = gram_machine_table_outputs(g, machine, table, &f);
+    if (status == GRAM_OK && w->set)
+        status = gram_machine_target_sets(g, &machine->target, f, table->rows, a.threshold, &a.set);
+    for (int64_t i = 0; status == GRAM_OK && i < table->rows; i++)
+        put_row(&machine->target, w, &a, f, table->rows, i);
+    free(f);
+    return gram_call_ended(g, status);
+}
+
+static gram_status need_out(gram_context *g, const gram_tensor *out)
+{
+    return out ? GRAM_OK : gram_fail(g, GRAM_INVALID_ARGUMENT, "out is NULL");
+}
+
+gram_status gram_machine_predict(gram_context *g, const gram_machine *machine,
+                                 const gram_table *table, gram_tensor *out)
+{
+    const gram_machine_wanted wanted = {.prediction = out};
+
+    TRY(gram_begin(g, __func__));
+    if (!machine)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "machine is NULL");
+    TRY(need_out(g, out));
+    return answer(g, machine, table, &wanted, &(struct names){.prediction = "out"});
 }
 
 gram_status gram_machine_predict_proba(gram_context *g, const gram_machine *machine,
                                        const gram_table *table, gram_tensor *out)
 {
-    struct gram_view view;
-    double *f;
-    gram_status status;
+    const gram_machine_wanted wanted = {.proba = out};
 
     TRY(gram_begin(g, __func__));
     TRY(check_task(g, machine, GRAM_CLASSIFICATION));
-    TRY(gram_table_check(g, table));
-    TRY(gram_machine_check_out(g, "out", out, GRAM_F64, table->rows, machine->target.classes,
-                               &view));
-    status = gram_machine_table_outputs(g, machine, table, &f);
-    if (status == GRAM_OK)
-        put_probabilities(machine, f, table->rows, &view);
-    free(f);
-    return gram_call_ended(g, status);
+    TRY(need_out(g, out));
+    return answer(g, machine, table, &wanted, &(struct names){.proba = "out"});
 }
 
 gram_status gram_machine_predict_interval(gram_context *g, const gram_machine *machine,
                                           const gram_table *table, double level,
                                           gram_tensor *prediction, gram_tensor *out)
 {
-    struct gram_view view, value;
-    double *f, threshold;
-    gram_status status;
+    const gram_machine_wanted wanted = {.level = level, .prediction = prediction, .interval = out};
 
     TRY(gram_begin(g, __func__));
     TRY(check_task(g, machine, GRAM_REGRESSION));
-    TRY(gram_machine_target_threshold(g, &machine->target, level, &threshold));
-    TRY(gram_table_check(g, table));
-    TRY(gram_machine_check_out(g, "out", out, GRAM_F64, table->rows, 2, &view));
-    if (prediction)
-        TRY(gram_machine_check_out(g, "prediction", prediction, GRAM_F64, table->rows, 0, &value));
-    status = gram_machine_table_outputs(g, machine, table, &f);
-    for (int64_t i = 0; status == GRAM_OK && i < table->rows; i++) {
-        gram_machine_target_interval(&machine->target, f + i, threshold,
-                                     (double *)view.data + i * view.row_stride, view.col_stride);
-        if (prediction)
-            ((double *)value.data)[i * value.col_stride] =
-                gram_machine_target_decode(&machine->target, f + i, table->rows);
-    }
-    free(f);
-    return gram_call_ended(g, status);
+    TRY(need_out(g, out));
+    return answer(g, machine, table, &wanted,
+                  &(struct names){.prediction = "prediction", .interval = "out"});
 }
 
 gram_status gram_machine_predict_set(gram_context *g, const gram_machine *machine,
                                      const gram_table *table, double level, gram_tensor *proba,
                                      gram_tensor *out)
 {
-    const int64_t classes = gram_machine_class_count(machine);
-    struct gram_view view, probabilities;
-    double *f, threshold;
-    gram_status status;
+    const gram_machine_wanted wanted = {.level = level, .proba = proba, .set = out};
 
     TRY(gram_begin(g, __func__));
     TRY(check_task(g, machine, GRAM_CLASSIFICATION));
-    TRY(gram_machine_target_threshold(g, &machine->target, level, &threshold));
-    TRY(gram_table_check(g, table));
-    TRY(gram_machine_check_out(g, "out", out, GRAM_I32, table->rows, classes, &view));
-    if (proba)
-        TRY(gram_machine_check_out(g, "proba", proba, GRAM_F64, table->rows, classes,
-                                   &probabilities));
-    status = gram_machine_table_outputs(g, machine, table, &f);
-    if (status == GRAM_OK)
-        status = gram_machine_target_sets(g, &machine->target, f, table->rows, threshold, &view);
-    if (status == GRAM_OK && proba)
-        put_probabilities(machine, f, table->rows, &probabilities);
-    free(f);
-    return gram_call_ended(g, status);
+    TRY(need_out(g, out));
+    return answer(g, machine, table, &wanted, &(struct names){.proba = "proba", .set = "out"});
+}
+
+gram_status gram_machine_predict_all(gram_context *g, const gram_machine *machine,
+                                     const gram_table *table, const gram_machine_wanted *wanted)
+{
+    static const struct names names = {"wanted.prediction", "wanted.proba", "wanted.interval",
+                                       "wanted.set"};
+    gram_machine_wanted w = {.size = sizeof w};
+
+    TRY(gram_begin(g, __func__));
+    if (!machine || !wanted)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is NULL", machine ? "wanted" : "machine");
+    TRY(gram_options_copy(g, &w, sizeof w, wanted));
+    if (w.proba || w.set)
+        TRY(check_task(g, machine, GRAM_CLASSIFICATION));
+    if (w.interval)
+        TRY(check_task(g, machine, GRAM_REGRESSION));
+    return answer(g, machine, table, &w, &names);
 }
 
 /* ---- What it is asked for -------------------------------------------------------------------- */

@@ -511,6 +511,63 @@ static void expect_refusal(struct harness *h, gram_status status, const char *me
           "\"%s\", expected: %s", gram_message(h->g), message);
 }
 
+/* What is wanted together is what each function gives. */
+static void all_at_once(struct harness *h)
+{
+    enum {
+        N = 30
+    };
+    double value[2][N], ends[2][2 * N], p[2][N * CLASSES];
+    int32_t place[2][N * CLASSES];
+    gram_tensor values[2], intervals[2], probas[2], sets[2];
+    gram_machine_wanted wanted = GRAM_MACHINE_WANTED_INIT;
+    gram_machine *number, *label;
+    struct made m;
+
+    for (int way = 0; way < 2; way++) {
+        values[way] = gram_vector(value[way], N, GRAM_F64);
+        intervals[way] = gram_matrix(ends[way], N, 2, GRAM_F64);
+        probas[way] = gram_matrix(p[way], N, CLASSES, GRAM_F64);
+        sets[way] = gram_matrix(place[way], N, CLASSES, GRAM_I32);
+    }
+    make(&m, N, NORMAL, 12);
+    number = fit(h, &m, &m.numbers, NULL);
+    label = fit(h, &m, &m.labels, NULL);
+    wanted.level = 0.8;
+    wanted.prediction = &values[0];
+    wanted.interval = &intervals[0];
+    CHECK(h,
+          gram_machine_predict_all(h->g, number, &m.table, &wanted) == GRAM_OK &&
+              gram_machine_predict_interval(h->g, number, &m.table, 0.8, &values[1],
+                                            &intervals[1]) == GRAM_OK &&
+              memcmp(value[0], value[1], sizeof *value) == 0 &&
+              memcmp(ends[0], ends[1], sizeof *ends) == 0,
+          "of numbers: %s", gram_message(h->g));
+    expect_refusal(h, gram_machine_predict_all(h->g, label, &m.table, &wanted),
+                   "expected a regression");
+    wanted.interval = NULL;
+    wanted.proba = &probas[0];
+    wanted.set = &sets[0];
+    CHECK(h,
+          gram_machine_predict_all(h->g, label, &m.table, &wanted) == GRAM_OK &&
+              gram_machine_predict_set(h->g, label, &m.table, 0.8, &probas[1], &sets[1]) ==
+                  GRAM_OK &&
+              gram_machine_predict(h->g, label, &m.table, &values[1]) == GRAM_OK &&
+              memcmp(value[0], value[1], sizeof *value) == 0 &&
+              memcmp(p[0], p[1], sizeof *p) == 0 && memcmp(place[0], place[1], sizeof *place) == 0,
+          "of classes: %s", gram_message(h->g));
+    expect_refusal(h, gram_machine_predict_all(h->g, number, &m.table, &wanted),
+                   "expected a classification");
+    wanted.set = &probas[0];
+    expect_refusal(h, gram_machine_predict_all(h->g, label, &m.table, &wanted),
+                   "wanted.set has dtype f64");
+    expect_refusal(h, gram_machine_predict_all(h->g, label, &m.table, NULL), "wanted is NULL");
+    expect_refusal(h, gram_machine_predict_all(h->g, NULL, &m.table, &wanted), "machine is NULL");
+    gram_machine_destroy(number);
+    gram_machine_destroy(label);
+    made_free(&m);
+}
+
 static void refusals(struct harness *h)
 {
     double ends[2 * 20];
@@ -565,6 +622,7 @@ static const struct test_function tests[] = {
     {            "intervals_cover",             intervals_cover},
     {                 "sets_cover",                  sets_cover},
     {          "files_are_checked",           files_are_checked},
+    {                "all_at_once",                 all_at_once},
     {                   "refusals",                    refusals},
 };
 
