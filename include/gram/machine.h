@@ -194,11 +194,33 @@ GRAM_API gram_status gram_machine_fit(gram_context *g, const gram_table *table,
                                       const gram_column *target,
                                       const gram_machine_options *options, gram_machine **out);
 
+/*
+ * The same for several targets: an array of columns of numbers with as many rows as the table,
+ * whose names differ.  They are right-hand sides of the same systems, so that the machine takes
+ * about the time and the memory of one.  Each is a regression with a shift and a scale of its own.
+ * Labels and options.task = GRAM_CLASSIFICATION are refused, and so is a target with two values,
+ * unless options.task is GRAM_REGRESSION.  Rows in which any target is missing are left out, and
+ * columns of the table with the name of a target are no features.  Kernel, metric, bandwidth and
+ * ridge are those that are best for the mean over the targets of the squared errors in units of the
+ * variance of each; scores of trials are roots of that mean.  options.target_transform is that of
+ * all targets; nothing is transformed if it is AUTO.  The description has "targets", and the scores
+ * of each beside their means.  With targets = 1 it is gram_machine_fit.
+ *
+ * Of a machine with T > 1 targets, predictions are a matrix of rows by T, and intervals one of rows
+ * by 2 T, the lower and the upper end of one target after the other.  Each target has the level,
+ * not all together.  Functions that take a target find it by its name.
+ */
+GRAM_API gram_status gram_machine_fit_targets(gram_context *g, const gram_table *table,
+                                              const gram_column *target, int64_t targets,
+                                              const gram_machine_options *options,
+                                              gram_machine **out);
+
 GRAM_PUBLIC void gram_machine_destroy(gram_machine *machine);
 
 /*
  * Predicts the rows of a table.  out is a vector of f64 on the CPU with one element per row: the
- * predicted number, or the index of the most probable class.  Features are found in the table by
+ * predicted number, or the index of the most probable class; with several targets it is a matrix,
+ * rows by targets.  Features are found in the table by
  * name.  A missing column, or a column of the other kind (numbers instead of labels), is an error.
  * Other columns are ignored.
  */
@@ -284,7 +306,8 @@ typedef struct gram_machine_score {
     double spread;   /* the standard error of score, as if the rows were independent */
 } gram_machine_score;
 
-/* Compares predictions with the target, which is a column with the same rows.  Rows without a
+/* Compares predictions with the target, which is a column with the same rows; of several targets,
+ * that of its name.  Rows without a
  * target are left out.  A label that was not a class in training counts as wrong. */
 GRAM_API gram_status gram_machine_evaluate(gram_context *g, const gram_machine *machine,
                                            const gram_table *table, const gram_column *target,
@@ -359,6 +382,9 @@ GRAM_API gram_status gram_machine_unseen_at(gram_context *g, const gram_machine 
                                             const gram_table *table, int64_t index,
                                             gram_machine_unseen *unseen);
 GRAM_PUBLIC const char *gram_machine_target(const gram_machine *machine);
+/* How many targets there are, and their names; gram_machine_target has the first. */
+GRAM_PUBLIC int64_t gram_machine_target_count(const gram_machine *machine);
+GRAM_PUBLIC const char *gram_machine_target_name(const gram_machine *machine, int64_t index);
 GRAM_PUBLIC gram_task gram_machine_task(const gram_machine *machine);
 GRAM_PUBLIC int64_t gram_machine_class_count(const gram_machine *machine);
 GRAM_PUBLIC const char *gram_machine_class_name(const gram_machine *machine, int64_t index);

@@ -296,18 +296,23 @@ static PyObject *machine_features(PyObject *object, PyObject *unused)
     return py_end_list(&call, list, status);
 }
 
-/* (target, is a classification, classes, classes are numbers, description as JSON) */
+/* (targets, is a classification, classes, classes are numbers, description as JSON) */
 static PyObject *machine_facts(PyObject *object, PyObject *unused)
 {
     const gram_machine *m = ((const struct machine_object *)object)->machine;
-    PyObject *classes = PyList_New(0);
+    PyObject *classes = PyList_New(0), *targets = PyList_New(0);
 
     (void)unused;
     for (int64_t i = 0; classes && i < gram_machine_class_count(m); i++)
         py_add(&classes, PyUnicode_FromString(gram_machine_class_name(m, i)));
-    if (!classes)
+    for (int64_t i = 0; targets && i < gram_machine_target_count(m); i++)
+        py_add(&targets, PyUnicode_FromString(gram_machine_target_name(m, i)));
+    if (!classes || !targets) {
+        Py_XDECREF(classes);
+        Py_XDECREF(targets);
         return NULL;
-    return Py_BuildValue("(sONOs)", gram_machine_target(m),
+    }
+    return Py_BuildValue("(NONOs)", targets,
                          gram_machine_task(m) == GRAM_CLASSIFICATION ? Py_True : Py_False, classes,
                          gram_machine_classes_are_numbers(m) ? Py_True : Py_False,
                          gram_machine_describe(m));

@@ -43,9 +43,9 @@ static const struct py_option rows[] = {
 
 /* The objects that a fit borrows while it runs. */
 struct job {
-    struct py_table table;
-    struct py_column target_column, weight_column;
-    gram_column target, weights;
+    struct py_table table, targets;
+    struct py_column weight_column;
+    gram_column weights;
     gram_machine_options options;
     struct py_idle context;
     gram_machine *machine;
@@ -59,8 +59,7 @@ static int read_job(struct py_state *state, PyObject *args, struct job *job, PyO
                           &PyDict_Type, &options) ||
         py_read_options("gram.Machine.fit", rows, sizeof rows / sizeof *rows, options,
                         &job->options) ||
-        py_read_table(table, &job->table) ||
-        py_read_column(target, &job->target_column, &job->target) ||
+        py_read_table(table, &job->table) || py_read_table(target, &job->targets) ||
         py_device("gram.Machine.fit", device, &job->context.device))
         return -1;
     if (py_given(weights)) {
@@ -68,11 +67,11 @@ static int read_job(struct py_state *state, PyObject *args, struct job *job, PyO
             return -1;
         job->options.weights = job->weights.numbers;
     }
-    if (job->target_column.rows != job->table.table.rows ||
+    if (job->targets.table.rows != job->table.table.rows ||
         (py_given(weights) && job->weight_column.rows != job->table.table.rows)) {
         PyErr_Format(PyExc_ValueError,
                      "gram.Machine.fit: the table has %lld rows, but the target has %lld",
-                     (long long)job->table.table.rows, (long long)job->target_column.rows);
+                     (long long)job->table.table.rows, (long long)job->targets.table.rows);
         return -1;
     }
     job->context.threads = state->threads;
@@ -84,8 +83,11 @@ static gram_status fit(void *argument)
 {
     struct job *job = argument;
 
-    return gram_machine_fit(job->context.g, &job->table.table, &job->target, &job->options,
-                            &job->machine);
+    if (job->targets.table.columns == 1)
+        return gram_machine_fit(job->context.g, &job->table.table, job->targets.column,
+                                &job->options, &job->machine);
+    return gram_machine_fit_targets(job->context.g, &job->table.table, job->targets.column,
+                                    job->targets.table.columns, &job->options, &job->machine);
 }
 
 PyObject *py_machine_fit(PyObject *module, PyObject *args)
@@ -112,7 +114,7 @@ PyObject *py_machine_fit(PyObject *module, PyObject *args)
         }
     }
     py_release_table(&job.table);
-    py_release_column(&job.target_column);
+    py_release_table(&job.targets);
     py_release_column(&job.weight_column);
     if (failed || status != GRAM_OK) {
         gram_machine_destroy(job.machine);

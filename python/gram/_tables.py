@@ -58,18 +58,33 @@ def columns(table):
 
 
 def split(function, table, target):
-    """The columns of a table, and the target: a column of its own, or the name of one of these."""
+    """The columns of a table, and a list of its targets: a column of their own, or the name of one
+    of these; several are a matrix, a dict, a data frame, or a tuple of names."""
     found = columns(table)
-    if not isinstance(target, str):
-        return found, column("target", target)
-    at = [i for i, (name, _) in enumerate(found) if name == target]
-    if not at:
-        names = ", ".join(name for name, _ in found[:20])
-        raise ValueError(
-            f"gram.Machine.{function}: target is {target!r}, expected a column of the table "
-            f"({names}) or values"
-        )
-    return found[: at[0]] + found[at[0] + 1 :], found[at[0]]
+    if not isinstance(target, (str, tuple)):
+        return found, _targets(target, {name for name, _ in found})
+    wanted = [target] if isinstance(target, str) else list(target)
+    known = dict(found)
+    for name in wanted:
+        if name not in known:
+            names = ", ".join(name for name, _ in found[:20])
+            raise ValueError(
+                f"gram.Machine.{function}: target is {name!r}, expected a column of the table "
+                f"({names}) or values"
+            )
+    return [c for c in found if c[0] not in wanted], [(name, known[name]) for name in wanted]
+
+
+def _targets(values, taken):
+    """Columns of targets; those of a matrix get names that the table does not have."""
+    if isinstance(values, dict) or is_frame(values):
+        return columns(values)
+    if getattr(values, "ndim", 1) != 2:
+        return [column("target", values)]
+    stem = "target"
+    while any(f"{stem}{i}" in taken for i in range(values.shape[1])):
+        stem += "_"
+    return [column(f"{stem}{i}", values[:, i]) for i in range(values.shape[1])]
 
 
 def rows(table):

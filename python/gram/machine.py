@@ -19,14 +19,15 @@ class Machine:
     sines and cosines of the place in the year, the week and the day.  The model file is the same as
     that of the command `gram`.
 
-    Attributes: target (its name), is_classification, classes (None for a regression), features
-    (names), importances (by name; they sum to 1), description (hyperparameters, scores and times in
-    seconds), trials (a dict for every setting that the fit has compared, the best first: rank,
-    level, rows, score by leave-one-out, of which less is better, spread, hyperparameters; seconds
-    too, unless the machine was loaded).
+    Attributes: target (its name, or that of the first), targets (all names), is_classification,
+    classes (None for a regression), features (names), importances (by name; they sum to 1),
+    description (hyperparameters, scores and times in seconds), trials (a dict for every setting
+    that the fit has compared, the best first: rank, level, rows, score by leave-one-out, of which
+    less is better, spread, hyperparameters; seconds too, unless the machine was loaded).
 
-    Methods take tables of n rows and return arrays (n,) or (n, classes) of float64.  Raises
-    ValueError for values that are not possible, and TypeError for arguments that are not tables.
+    Methods take tables of n rows and return arrays (n,) or (n, classes) of float64; with several
+    targets, predictions are (n, targets), and intervals (n, targets, 2).  Raises ValueError for
+    values that are not possible, and TypeError for arguments that are not tables.
     After Radhakrishnan et al., Science 383 (2024), and Beaglehole et al., xRFM, arXiv:2508.10053.
 
     >>> import gram, numpy as np
@@ -54,9 +55,10 @@ class Machine:
         self._read()
 
     def _read(self):
-        target, is_classification, classes, numbers, text = self._core.facts()
+        targets, is_classification, classes, numbers, text = self._core.facts()
         features = self._core.features()
-        self.target = target
+        self.target = targets[0]
+        self.targets = targets
         self.is_classification = is_classification
         self.classes = [float(c) if numbers else c for c in classes] if is_classification else None
         self.features = [name for name, _, _ in features]
@@ -70,9 +72,11 @@ class Machine:
 
         target is a column, or the name of a column of the table.  It holds numbers for a
         regression, and texts, categories or truth values for a classification
-        (task="classification" for numbers).  weights are those of the rows, and are above 0.
-        progress(fraction, stage) is called from time to time; an exception that it raises ends the
-        fit, as does Ctrl-C.
+        (task="classification" for numbers).  A matrix (n, targets), a dict or a data frame of
+        columns, or a tuple of names, are several targets, all regressions, which share the kernel,
+        the metric and the regularization; a row that lacks one of them is left out.  weights are
+        those of the rows, and are above 0.  progress(fraction, stage) is called from time to time;
+        an exception that it raises ends the fit, as does Ctrl-C.
 
         What is not given is chosen by leave-one-out; description["leave_one_out"] has its score,
         and description["ensemble"] the machines and their weights if there are several.
@@ -103,11 +107,19 @@ class Machine:
         self._core.save(path)
 
     def predict(self, table, *, device="cpu"):
-        """One number per row (float64) or, for a classification, one class per row."""
+        """One number per row (float64), or one for each of several targets; for a classification,
+        one class per row.
+
+        >>> import gram, numpy as np
+        >>> x = np.random.default_rng(0).standard_normal((100, 2))
+        >>> both = gram.Machine.fit(x, {"sum": x.sum(1), "product": x.prod(1)}, iterations=-1)
+        >>> both.predict(x[:5]).shape, both.targets
+        ((5, 2), ['sum', 'product'])
+        """
         import numpy
 
         columns = _tables.columns(table)
-        out = numpy.empty(_tables.rows(columns))
+        out = numpy.empty((_tables.rows(columns), *self._several()))
         self._core.predict(columns, out, device)
         if not self.is_classification:
             return out
@@ -130,12 +142,13 @@ class Machine:
         return out
 
     def predict_interval(self, table, level=0.9, *, device="cpu"):
-        """Lower and upper ends of intervals (n, 2) that hold a new row's target with a probability
-        of at least level, on average over rows, if the rows are exchangeable with those of
-        training.  They come from the errors of rows that were left out, and have one width (a
-        factor, where target_transform is "log").  Raises ValueError for a classification and for a
-        level that is too high for the number of training rows n (at most n / (n + 1)), and
-        NotImplementedError for a machine of a file that has no such errors, which gram 0.1 wrote.
+        """Lower and upper ends of intervals (n, 2), or (n, targets, 2), that hold the target of a
+        new row with a probability of at least level, on average over rows, if the rows are
+        exchangeable with those of training.  They come from the errors of rows that were left out,
+        and have one width (a factor, where target_transform is "log").  Raises ValueError for a
+        classification and for a level that is too high for the number of training rows n (at most
+        n / (n + 1)), and NotImplementedError for a machine of a file that has no such errors, which
+        gram 0.1 wrote.
 
         >>> import gram, numpy as np
         >>> x = np.random.default_rng(0).standard_normal((100, 1))
@@ -147,9 +160,9 @@ class Machine:
         import numpy
 
         columns = _tables.columns(table)
-        out = numpy.empty((_tables.rows(columns), 2))
+        out = numpy.empty((_tables.rows(columns), 2 * len(self.targets)))
         self._core.predict_interval(columns, out, device, level)
-        return out
+        return out.reshape(len(out), *self._several(), 2)
 
     def predict_set(self, table, level=0.9, *, device="cpu"):
         """Places of classes in sets (n, classes), int32, that hold a new row's class with a
@@ -175,18 +188,38 @@ class Machine:
     def score(self, table, target, *, device="cpu"):
         """Compares predictions with target, which is a column or the name of one.  Returns a dict
         of metric, score and rows; also mae and r2 for a regression, and log_loss for a
-        classification.
+        classification.  With several targets, which come as in fit, score, mae and r2 are means,
+        and targets has such a dict by the name of each.
         """
-        found = self._core.evaluate(*_tables.split("score", table, target), device)
+        columns, targets = _tables.split("score", table, target)
+        if len(targets) != len(self.targets):
+            raise ValueError(
+                f"gram.Machine.score: there are {len(targets)} targets, but the machine has "
+                f"{len(self.targets)}"
+            )
         theirs = ("mae", "r2") if self.is_classification else ("log_loss",)
-        return {name: value for name, value in found.items() if name not in theirs}
+        by_name = {}
+        for name, values in targets:
+            found = self._core.evaluate(columns, (name, values), device)
+            by_name[name] = {key: value for key, value in found.items() if key not in theirs}
+        if len(targets) == 1:
+            return by_name[targets[0][0]]
+        means = {key: sum(of[key] for of in by_name.values()) / len(by_name)
+                 for key in ("score", "mae", "r2")}  # fmt: skip
+        rows = min(of["rows"] for of in by_name.values())
+        return {"metric": "rmse", "rows": rows, **means, "targets": by_name}
+
+    def _several(self):
+        """The dimension of the targets where there are several."""
+        return () if len(self.targets) == 1 else (len(self.targets),)
 
     def permutation_importance(self, table, target, *, repeats=5, seed=0, device="cpu"):
         """How much the error grows when one column is shuffled: a dict from features to arrays of
         `repeats` increases, one per random order of the rows.
 
         The error is the root mean squared error of a regression and the log loss of a
-        classification.  target is a column, or the name of one; rows without a target do not count.
+        classification.  target is a column, or the name of one, and of a machine of several targets
+        its name tells which one, as in {"name": values}; rows without a target do not count.
         Rows that the machine has not learned from tell what it would lose without the column.
         importances, in contrast, has shares of the squared gradient of the predictions.
 
@@ -207,8 +240,12 @@ class Machine:
                 f"gram.Machine.permutation_importance: repeats is {repeats}, expected at least 1"
             )
         out = numpy.empty((len(self.features), repeats))
-        columns, target = _tables.split("permutation_importance", table, target)
-        self._core.permutation(columns, target, device, out, seed)
+        columns, targets = _tables.split("permutation_importance", table, target)
+        if len(targets) != 1:
+            raise ValueError(
+                f"gram.Machine.permutation_importance: there are {len(targets)} targets, expected 1"
+            )
+        self._core.permutation(columns, targets[0], device, out, seed)
         return dict(zip(self.features, out, strict=True))
 
     def __getstate__(self):
@@ -228,4 +265,5 @@ class Machine:
 
     def __repr__(self):
         kind = "classification" if self.is_classification else "regression"
-        return f"<gram.Machine: {kind} of {self.target} from {len(self.features)} features>"
+        target = ", ".join(self.targets)
+        return f"<gram.Machine: {kind} of {target} from {len(self.features)} features>"

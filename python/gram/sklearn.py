@@ -213,18 +213,22 @@ class _Machine(BaseEstimator):
             options = {"dtype": FLOATS, "reset": reset, "ensure_all_finite": "allow-nan"}
             if y is None:
                 return validate_data(self, X, **options), None
-            return validate_data(self, X, y, multi_output=False, **options)
+            several = isinstance(self, RegressorMixin)
+            return validate_data(self, X, y, multi_output=several, **options)
         _check_n_features(self, X, reset=reset)
         _check_feature_names(self, X, reset=reset)
         if reset and len(X) == 0:
             raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
-        return X, None if y is None else column_or_1d(y, warn=True)
+        return X, y
 
     def _training_table(self, X, y):
         if y is None:
             name = type(self).__name__
             raise ValueError(f"{name} requires y to be passed, but the target y is None")
         X, y = self._table(X, y, reset=True)
+        y = np.asarray(y)
+        if not (y.ndim == 2 and y.shape[1] > 1 and isinstance(self, RegressorMixin)):
+            y = column_or_1d(y, warn=True)
         if len(X) < 2:
             raise ValueError(f"{type(self).__name__} needs 2 rows or more, got n_samples=1")
         return X, y
@@ -327,9 +331,10 @@ class RFMRegressor(RegressorMixin, _Machine):
     method runs: -1 means all processors, and None what gram.get_threads tells.  Attributes:
     machine_ (gram.Machine), feature_importances_, trials_ (the trials of machine_), n_features_in_.
 
-    X is (n, features), of float32 or float64, and y is (n,); predictions are float64.  Raises
-    ValueError like the checks of scikit-learn, and for values that are not possible.  After
-    Radhakrishnan et al., Science 383 (2024).
+    X is (n, features), of float32 or float64, and y is (n,), or (n, targets) for several targets
+    that share the kernel, the metric and the regularization; predictions are float64 of the shape
+    of y.  Raises ValueError like the checks of scikit-learn, and for values that are not possible.
+    After Radhakrishnan et al., Science 383 (2024).
 
     >>> x = np.random.default_rng(0).standard_normal((200, 3))
     >>> machine = RFMRegressor(iterations=2, random_state=0).fit(x, x[:, 0] ** 2)
@@ -364,21 +369,32 @@ class RFMRegressor(RegressorMixin, _Machine):
     ):
         _keep(self, locals())
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
     def fit(self, X, y, sample_weight=None):
-        """Fits X (n, features) to y (n,), with weights >= 0 of the rows."""
+        """Fits X (n, features) to y (n,) or (n, targets), with weights >= 0 of the rows."""
         X, y = self._training_table(X, y)
         y = np.asarray(y, np.float64)
         return self._fit(X, y, sample_weight, "regression")
 
     def predict(self, X):
-        """(n,)"""
+        """(n,), or (n, targets)
+
+        >>> x = np.random.default_rng(0).standard_normal((100, 2))
+        >>> machine = RFMRegressor(iterations=-1, random_state=0).fit(x, x ** 2)
+        >>> machine.predict(x[:4]).shape
+        (4, 2)
+        """
         check_is_fitted(self)
         X, _ = self._table(X)
         with _threads(self.n_jobs):
             return self.machine_.predict(self._columns(X), device=self.device)
 
     def predict_interval(self, X, level=0.9):
-        """Lower and upper ends (n, 2); see gram.Machine.predict_interval.
+        """Lower and upper ends (n, 2), or (n, targets, 2); see gram.Machine.predict_interval.
 
         >>> x = np.random.default_rng(0).standard_normal((100, 1))
         >>> machine = RFMRegressor(iterations=-1, random_state=0).fit(x, x[:, 0] ** 2)

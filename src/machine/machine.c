@@ -174,10 +174,9 @@ struct names {
     const char *prediction, *proba, *interval, *set;
 };
 
-/* What is wanted, checked. */
+/* What is wanted, checked.  Several targets have columns side by side. */
 struct answer {
     struct gram_view prediction, proba, interval, set;
-    double threshold; /* of the interval or the set */
 };
 
 static gram_status check_wanted(gram_context *g, const gram_machine *machine,
@@ -185,55 +184,77 @@ static gram_status check_wanted(gram_context *g, const gram_machine *machine,
                                 const struct names *names, struct answer *a)
 {
     const int64_t rows = table->rows, classes = machine->target.classes;
+    const int64_t parts = gram_machine_target_parts(&machine->target);
 
     if (w->interval)
-        TRY(gram_machine_check_out(g, names->interval, w->interval, GRAM_F64, rows, 2,
+        TRY(gram_machine_check_out(g, names->interval, w->interval, GRAM_F64, rows, 2 * parts,
                                    &a->interval));
     if (w->set)
         TRY(gram_machine_check_out(g, names->set, w->set, GRAM_I32, rows, classes, &a->set));
     if (w->prediction)
-        TRY(gram_machine_check_out(g, names->prediction, w->prediction, GRAM_F64, rows, 0,
-                                   &a->prediction));
+        TRY(gram_machine_check_out(g, names->prediction, w->prediction, GRAM_F64, rows,
+                                   parts > 1 ? parts : 0, &a->prediction));
+    if (w->prediction && parts == 1)
+        a->prediction.row_stride = a->prediction.col_stride; /* a vector is a column here */
     if (w->proba)
         TRY(gram_machine_check_out(g, names->proba, w->proba, GRAM_F64, rows, classes, &a->proba));
     return GRAM_OK;
 }
 
-/* Writes what is wanted of one row, the sets apart. */
-static void put_row(const struct machine_target *target, const gram_machine_wanted *w,
-                    const struct answer *a, const double *f, int64_t rows, int64_t row)
+/* Writes what is wanted of one target from its outputs, the sets apart. */
+static void put_part(const struct machine_target *target, const gram_machine_wanted *w,
+                     const struct answer *a, const double *f, int64_t rows, int64_t part,
+                     double threshold)
 {
-    if (w->prediction)
-        ((double *)(void *)a->prediction.data)[row * a->prediction.col_stride] =
-            gram_machine_target_decode(target, f + row, rows);
-    if (w->proba)
-        gram_machine_target_probabilities(
-            target, f + row, rows, (double *)(void *)a->proba.data + row * a->proba.row_stride,
-            a->proba.col_stride);
-    if (w->interval)
-        gram_machine_target_interval(target, f + row, a->threshold,
+    for (int64_t i = 0; w->prediction && i < rows; i++)
+        ((double *)(void *)
+             a->prediction.data)[i * a->prediction.row_stride + part * a->prediction.col_stride] =
+            gram_machine_target_decode(target, f + i, rows);
+    for (int64_t i = 0; w->proba && i < rows; i++)
+        gram_machine_target_probabilities(target, f + i, rows,
+                                          (double *)(void *)a->proba.data + i * a->proba.row_stride,
+                                          a->proba.col_stride);
+    for (int64_t i = 0; w->interval && i < rows; i++)
+        gram_machine_target_interval(target, f + i, threshold,
                                      (double *)(void *)a->interval.data +
-                                         row * a->interval.row_stride,
+                                         i * a->interval.row_stride +
+                                         2 * part * a->interval.col_stride,
                                      a->interval.col_stride);
+}
+
+/* Writes all that is wanted from the outputs f; with f NULL only looks whether every target has
+ * scores for the level. */
+static gram_status put_all(gram_context *g, const gram_machine *machine, int64_t rows,
+                           const gram_machine_wanted *w, const struct answer *a, const double *f)
+{
+    for (int64_t p = 0; p < gram_machine_target_parts(&machine->target); p++) {
+        const struct machine_target *one = gram_machine_target_part(&machine->target, p);
+        double threshold = 0;
+
+        if (w->interval || w->set)
+            TRY(gram_machine_target_threshold(g, one, w->level, &threshold));
+        if (f && w->set)
+            TRY(gram_machine_target_sets(g, one, f, rows, threshold, &a->set));
+        if (f)
+            put_part(one, w, a, f + p * rows, rows, p, threshold);
+    }
+    return GRAM_OK;
 }
 
 /* Computes the outputs once, and writes all that is wanted.  The machine is of the right task. */
 static gram_status answer(gram_context *g, const gram_machine *machine, const gram_table *table,
                           const gram_machine_wanted *w, const struct names *names)
 {
-    struct answer a = {.threshold = 0};
+    struct answer a = {0};
     double *f;
     gram_status status;
 
-    if (w->interval || w->set)
-        TRY(gram_machine_target_threshold(g, &machine->target, w->level, &a.threshold));
+    TRY(put_all(g, machine, 0, w, &a, NULL));
     TRY(gram_table_check(g, table));
     TRY(check_wanted(g, machine, table, w, names, &a));
     status = gram_machine_table_outputs(g, machine, table, &f);
-    if (status == GRAM_OK && w->set)
-        status = gram_machine_target_sets(g, &machine->target, f, table->rows, a.threshold, &a.set);
-    for (int64_t i = 0; status == GRAM_OK && i < table->rows; i++)
-        put_row(&machine->target, w, &a, f, table->rows, i);
+    if (status == GRAM_OK)
+        status = put_all(g, machine, table->rows, w, &a, f);
     free(f);
     return gram_call_ended(g, status);
 }
@@ -398,7 +419,19 @@ gram_status gram_machine_unseen_at(gram_context *g, const gram_machine *machine,
 
 const char *gram_machine_target(const gram_machine *machine)
 {
-    return machine ? machine->target.name : NULL;
+    return gram_machine_target_name(machine, 0);
+}
+
+int64_t gram_machine_target_count(const gram_machine *machine)
+{
+    return machine ? gram_machine_target_parts(&machine->target) : 0;
+}
+
+const char *gram_machine_target_name(const gram_machine *machine, int64_t index)
+{
+    return index >= 0 && index < gram_machine_target_count(machine)
+               ? gram_machine_target_part(&machine->target, index)->name
+               : NULL;
 }
 
 gram_task gram_machine_task(const gram_machine *machine)

@@ -17,7 +17,7 @@
  *   machine_leaf.c    one leaf: rounds of solves and feature learning, and its values
  *   machine_loo.c     leave-one-out outputs of a leaf
  *   machine_metric.c  from the average gradient outer product to the next metric
- *   machine_target.c  targets and scores
+ *   machine_target.c  targets and scores; machine_targets.c several of them
  *   machine_permutation.c  permutation importance
  *   machine_weights.c weights of the classes of a classification
  *   machine_conformal.c  intervals and sets of a level
@@ -36,7 +36,9 @@
 
 /* What a machine predicts: numbers on a scale, or classes.  A regression is fitted on
  * (t(value) - shift) / scale, t the identity, a logarithm or a square root.  A classification is
- * fitted on one 0/1 column per class; two classes need one column. */
+ * fitted on one 0/1 column per class; two classes need one column.  Several targets are parts, each
+ * a regression with one column; of the whole, name, shift and scale say nothing, and a pointer to a
+ * column is one to an array of theirs. */
 struct machine_target {
     char *name;
     gram_task task;
@@ -51,6 +53,8 @@ struct machine_target {
     /* What intervals and sets come from (machine_conformal.c): sorted errors, or NULL and 0. */
     double *score;
     int64_t scores;
+    int64_t parts;               /* 0: one target */
+    struct machine_target *part; /* from malloc */
 };
 
 enum {
@@ -71,7 +75,24 @@ gram_status gram_machine_target_scale(gram_context *g, const gram_column *column
                                       gram_transform transform, const int64_t *rows, int64_t count,
                                       struct machine_target *target);
 
-/* Columns of y: 1, or the number of classes if there are more than two. */
+/* machine_targets.c: the target of several columns (of one, as gram_machine_target_fit); whether a
+ * row lacks one of them; a copy whose parts have scales of their own but borrow all else, and its
+ * end; a part, or the whole where there are none, for loops over gram_machine_target_count of them;
+ * and which part a column is by its name, or that it is none. */
+gram_status gram_machine_targets_fit(gram_context *g, const gram_column *column, int64_t columns,
+                                     gram_task task, const int64_t *rows, int64_t count,
+                                     struct machine_target *out);
+bool gram_machine_targets_missing(const gram_column *column, int64_t columns, int64_t row);
+gram_status gram_machine_target_borrow(gram_context *g, const struct machine_target *from,
+                                       struct machine_target *to);
+void gram_machine_target_return(struct machine_target *target);
+int64_t gram_machine_target_parts(const struct machine_target *target);
+const struct machine_target *gram_machine_target_part(const struct machine_target *target,
+                                                      int64_t index);
+gram_status gram_machine_target_find(gram_context *g, const struct machine_target *target,
+                                     const gram_column *column, int64_t *index);
+
+/* Columns of y: 1, or the number of classes if there are more than two, or the parts. */
 int64_t gram_machine_target_outputs(const struct machine_target *target);
 
 /* y[j * count + i] of rows[i], column-major. */
@@ -101,7 +122,7 @@ gram_status gram_machine_target_calibrate(gram_context *g, const gram_column *co
 /* Outputs of rows that did not train what gave them. */
 struct machine_held_out {
     int64_t count;               /* the first rows of the job */
-    struct machine_target scale; /* of a regression: what the outputs are in units of */
+    struct machine_target scale; /* of a regression: what the outputs are in units of; borrowed */
     double *f;                   /* count by outputs, column-major, from malloc */
 };
 
@@ -399,7 +420,8 @@ const char *gram_machine_transform_name(gram_transform transform);
 
 struct machine_job {
     const gram_table *table;
-    const gram_column *target;
+    const gram_column *target; /* one, or several side by side: */
+    int64_t targets;
     gram_machine_options o;
     struct machine_target kind; /* task and classes; its scale is set by gram_machine_encode */
     int64_t rows, *row;         /* that have a target, shuffled by the seed */

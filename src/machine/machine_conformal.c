@@ -98,10 +98,9 @@ static gram_status keep(gram_context *g, struct scored *s, int64_t count,
     return GRAM_OK;
 }
 
-gram_status gram_machine_target_conform(gram_context *g, const gram_column *column,
-                                        const int64_t *rows, const double *weights,
-                                        const struct machine_held_out *held, int chosen,
-                                        struct machine_target *target)
+static gram_status conform_one(gram_context *g, const gram_column *column, const int64_t *rows,
+                               const double *weights, const struct machine_held_out *held,
+                               int chosen, struct machine_target *target)
 {
     double n = (double)held->count;
     double widened = target->classes ? 1 : sqrt(n / fmax(n - chosen, n / 2));
@@ -131,6 +130,22 @@ gram_status gram_machine_target_conform(gram_context *g, const gram_column *colu
     return status;
 }
 
+gram_status gram_machine_target_conform(gram_context *g, const gram_column *column,
+                                        const int64_t *rows, const double *weights,
+                                        const struct machine_held_out *held, int chosen,
+                                        struct machine_target *target)
+{
+    if (target->parts == 0)
+        return conform_one(g, column, rows, weights, held, chosen, target);
+    for (int64_t p = 0; p < target->parts; p++) {
+        const struct machine_held_out of = {
+            .count = held->count, .scale = held->scale.part[p], .f = held->f + p * held->count};
+
+        TRY(conform_one(g, &column[p], rows, weights, &of, chosen, &target->part[p]));
+    }
+    return GRAM_OK;
+}
+
 bool gram_machine_target_scores_hold(const struct machine_target *target)
 {
     const double *s = target->score;
@@ -145,9 +160,11 @@ bool gram_machine_target_scores_hold(const struct machine_target *target)
 
 double gram_machine_highest_level(const gram_machine *machine)
 {
-    double m = machine ? (double)machine->target.scores : 0;
+    double least = machine ? INFINITY : 0;
 
-    return m / (m + 1);
+    for (int64_t p = 0; machine && p < gram_machine_target_parts(&machine->target); p++)
+        least = fmin(least, (double)gram_machine_target_part(&machine->target, p)->scores);
+    return least / (least + 1);
 }
 
 gram_status gram_machine_target_threshold(gram_context *g, const struct machine_target *target,

@@ -64,37 +64,84 @@ static void describe_categories(struct gram_json_text *t, const struct gram_enco
         gram_json_add(t, "}");
 }
 
-/* How well rows were predicted that did not train what predicted them. */
+/* The score of one target, or of the only one, on the rows that were left out. */
+static gram_status score_part(gram_context *g, const struct machine_job *job,
+                              const gram_machine *machine, int64_t part, gram_machine_score *score)
+{
+    const struct machine_held_out *held = &job->held;
+    const struct machine_target *scale = gram_machine_target_part(&held->scale, part);
+    struct machine_target target = *gram_machine_target_part(&machine->target, part);
+
+    if (!target.classes) {
+        target.transform = scale->transform;
+        target.shift = scale->shift;
+        target.scale = scale->scale;
+    }
+    return gram_machine_score_outputs(g, &target, &job->target[part], job->row, held->count,
+                                      held->f + part * held->count, score);
+}
+
+static void describe_score(struct gram_json_text *t, const gram_machine_score *score, bool classes)
+{
+    gram_json_add_pair(t, "score", score->score);
+    gram_json_add_pair(t, "spread", score->spread);
+    if (classes) {
+        gram_json_add_pair(t, "log_loss", score->log_loss);
+    } else {
+        gram_json_add_pair(t, "mae", score->mae);
+        gram_json_add_pair(t, "r2", score->r2);
+    }
+}
+
+/* How well rows were predicted that did not train what predicted them; of several targets the means
+ * (that of the spreads is no less than the spread of the mean), and then each. */
 static gram_status describe_held_out(gram_context *g, const struct machine_job *job,
                                      const gram_machine *machine, struct gram_json_text *t)
 {
     const struct machine_held_out *held = &job->held;
-    struct machine_target target = machine->target;
-    gram_machine_score score;
+    const int64_t parts = gram_machine_target_parts(&machine->target);
+    gram_machine_score mean = {0}, score;
 
     if (!held->f)
         return GRAM_OK;
-    if (!target.classes) {
-        target.transform = held->scale.transform;
-        target.shift = held->scale.shift;
-        target.scale = held->scale.scale;
+    for (int64_t p = 0; p < parts; p++) {
+        TRY(score_part(g, job, machine, p, &score));
+        mean.metric = score.metric;
+        mean.score += score.score / (double)parts;
+        mean.spread += score.spread / (double)parts;
+        mean.mae += score.mae / (double)parts;
+        mean.r2 += score.r2 / (double)parts;
+        mean.log_loss += score.log_loss / (double)parts;
     }
-    TRY(gram_machine_score_outputs(g, &target, job->target, job->row, held->count, held->f,
-                                   &score));
     gram_json_add_name(t, job->held_apart ? "held_out" : "leave_one_out");
     gram_json_add(t, "{");
     gram_json_add_pair(t, "rows", (double)held->count);
-    gram_json_add_word(t, "metric", score.metric);
-    gram_json_add_pair(t, "score", score.score);
-    gram_json_add_pair(t, "spread", score.spread);
-    if (target.classes) {
-        gram_json_add_pair(t, "log_loss", score.log_loss);
-    } else {
-        gram_json_add_pair(t, "mae", score.mae);
-        gram_json_add_pair(t, "r2", score.r2);
+    gram_json_add_word(t, "metric", mean.metric);
+    describe_score(t, &mean, machine->target.classes > 0);
+    for (int64_t p = 0; parts > 1 && p < parts; p++) {
+        TRY(score_part(g, job, machine, p, &score));
+        if (p == 0)
+            gram_json_add_name(t, "targets");
+        gram_json_add(t, p ? ", {" : "[{");
+        gram_json_add_name(t, "target");
+        gram_json_add_string(t, machine->target.part[p].name);
+        describe_score(t, &score, false);
+        gram_json_add(t, p == parts - 1 ? "}]" : "}");
     }
     gram_json_add(t, "}");
     return GRAM_OK;
+}
+
+static void describe_targets(struct gram_json_text *t, const struct machine_target *target)
+{
+    for (int64_t p = 0; p < target->parts; p++) {
+        if (p == 0)
+            gram_json_add_name(t, "targets");
+        gram_json_add(t, p ? ", " : "[");
+        gram_json_add_string(t, target->part[p].name);
+    }
+    if (target->parts > 0)
+        gram_json_add(t, "]");
 }
 
 /* Everything but the trials, without the brace at its end. */
@@ -107,6 +154,7 @@ static gram_status describe_fit(gram_context *g, const struct machine_job *job,
     gram_json_add(t, "{");
     gram_json_add_word(t, "version", gram_version());
     gram_json_add_word(t, "task", machine->target.classes ? "classification" : "regression");
+    describe_targets(t, &machine->target);
     gram_json_add_pair(t, "rows", (double)job->rows);
     gram_json_add_pair(t, "features", (double)machine->encoder->width);
     gram_json_add_pair(t, "leaves", (double)machine->leaves);

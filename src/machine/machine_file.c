@@ -2,11 +2,12 @@
  * machine_file.c - a machine to a model file and back
  *
  * Texts: "format" (gram.machine.1; with dates gram.machine.2; of an ensemble gram.machine.3; with a
- * base gram.machine.4), "version", "summary" (JSON).
- * Arrays: encoder.* (table_file.c), target.* and importance, tree.* (nodes by width, nodes by 2,
- * nodes by 4), "members" (the weights of an ensemble), and for every leaf i, member after member,
- * leaf.<i>.x (rows by width), leaf.<i>.alpha (outputs by rows), leaf.<i>.metric (width, or width by
- * width), leaf.<i>.kernel (p, q, L); a base follows the leaves as one more.
+ * base gram.machine.4; of several targets gram.machine.5), "version", "summary" (JSON).
+ * Arrays: encoder.* (table_file.c), target.* (of several, "targets", how many, and target.<i>.*),
+ * importance, tree.* (nodes by width, nodes by 2, nodes by 4), "members" (the weights of an
+ * ensemble), and for every leaf i, member after member, leaf.<i>.x (rows by width), leaf.<i>.alpha
+ * (outputs by rows), leaf.<i>.metric (width, or width by width), leaf.<i>.kernel (p, q, L); a base
+ * follows the leaves as one more.
  *
  * A file is believed only after everything in it was checked: no index leads outside, no number
  * that must be positive is anything else.
@@ -23,6 +24,7 @@
 #define FORMAT_DATES   "gram.machine.2"
 #define FORMAT_MEMBERS "gram.machine.3"
 #define FORMAT_BASE    "gram.machine.4"
+#define FORMAT_TARGETS "gram.machine.5" /* with members or a base, or without */
 
 enum {
     TARGET_NUMBERS = 3, /* transform, shift, scale */
@@ -79,19 +81,26 @@ static bool members_hold(const gram_machine *machine)
     return positive && fabs(sum - 1) < 1e-9;
 }
 
+static gram_status check_target(gram_context *g, const struct machine_target *target)
+{
+    if (!target_holds(target))
+        return gram_fail(g, GRAM_BAD_DATA,
+                         "the target has shift %g and scale %g, expected finite numbers",
+                         target->shift, target->scale);
+    if (!calibration_holds(target))
+        return gram_fail(g, GRAM_BAD_DATA, "the calibration of the classes is not valid");
+    if (!gram_machine_target_scores_hold(target))
+        return gram_fail(g, GRAM_BAD_DATA, "the errors of rows that were left out are not valid");
+    return GRAM_OK;
+}
+
 /* A file that nobody could load is not written. */
 static gram_status check_machine(gram_context *g, const gram_machine *machine)
 {
     const char *column, *wrong;
 
-    if (!target_holds(&machine->target))
-        return gram_fail(g, GRAM_BAD_DATA,
-                         "the target has shift %g and scale %g, expected finite numbers",
-                         machine->target.shift, machine->target.scale);
-    if (!calibration_holds(&machine->target))
-        return gram_fail(g, GRAM_BAD_DATA, "the calibration of the classes is not valid");
-    if (!gram_machine_target_scores_hold(&machine->target))
-        return gram_fail(g, GRAM_BAD_DATA, "the errors of rows that were left out are not valid");
+    for (int64_t p = 0; p < gram_machine_target_parts(&machine->target); p++)
+        TRY(check_target(g, gram_machine_target_part(&machine->target, p)));
     wrong = gram_model_encoder_wrong(machine->encoder, &column);
     if (wrong)
         return gram_fail(g, GRAM_BAD_DATA, "column \"%s\" %s", column, wrong);
@@ -124,6 +133,35 @@ static void put_target(struct gram_model_writer *w, const struct machine_target 
                             target->classes + CALIBRATION_NUMBERS, target->calibration);
     if (target->score)
         gram_model_put(w, "target.scores", GRAM_F64, 1, &target->scores, target->score);
+}
+
+/* The name of an array of a part. */
+static void part_name(char *out, int64_t part, const char *what)
+{
+    (void)snprintf(out, NAME_BYTES, "target.%lld.%s", (long long)part, what);
+}
+
+static void put_targets(struct gram_model_writer *w, const struct machine_target *target)
+{
+    char name[NAME_BYTES];
+
+    if (target->parts == 0) {
+        put_target(w, target);
+        return;
+    }
+    gram_model_put_copy(w, "targets", GRAM_I64, 1, &target->parts);
+    for (int64_t p = 0; p < target->parts; p++) {
+        const struct machine_target *one = &target->part[p];
+        double numbers[TARGET_NUMBERS] = {one->transform, one->shift, one->scale};
+
+        part_name(name, p, "name");
+        gram_model_put_strings(w, name, 1, &one->name);
+        part_name(name, p, "scale");
+        gram_model_put_copy(w, name, GRAM_F64, TARGET_NUMBERS, numbers);
+        part_name(name, p, "scores");
+        if (one->score)
+            gram_model_put(w, name, GRAM_F64, 1, &one->scores, one->score);
+    }
 }
 
 static gram_status put_tree(gram_context *g, struct gram_model_writer *w,
@@ -177,6 +215,8 @@ static void put_leaf(struct gram_model_writer *w, const struct machine_leaf *lea
 
 static const char *format_of(const gram_machine *machine)
 {
+    if (machine->target.parts > 0)
+        return FORMAT_TARGETS;
     if (machine->base.rows > 0)
         return FORMAT_BASE;
     if (machine->members > 1)
@@ -198,7 +238,7 @@ gram_status gram_machine_save(gram_context *g, const gram_machine *machine, cons
     gram_model_put_text(w, "version", gram_version());
     gram_model_put_text(w, "summary", machine->summary);
     gram_model_put_encoder(w, machine->encoder);
-    put_target(w, &machine->target);
+    put_targets(w, &machine->target);
     gram_model_put(w, "importance", GRAM_F64, 1, &machine->encoder->columns, machine->importance);
     gram_model_put_copy(w, "leaves", GRAM_I64, 1, &machine->leaves);
     status = put_tree(g, w, &machine->tree);
@@ -276,42 +316,89 @@ static gram_status optional_numbers(gram_context *g, const struct gram_model_fil
 
 /* A file of before intervals has none. */
 static gram_status need_scores(gram_context *g, const struct gram_model_file *file,
-                               struct machine_target *target)
+                               const char *name, struct machine_target *target)
 {
-    const struct gram_model_array *a = gram_model_find(file, "target.scores");
+    const struct gram_model_array *a = gram_model_find(file, name);
 
     if (!a)
         return GRAM_OK;
-    TRY(gram_model_need(g, file, "target.scores", GRAM_F64, 1, (int64_t[1]){-1}, &a));
+    TRY(gram_model_need(g, file, name, GRAM_F64, 1, (int64_t[1]){-1}, &a));
     if (a->shape[0] < 1 || a->shape[0] > MOST_SCORES)
-        return gram_model_bad(g, file, "target.scores has %lld numbers, expected 1 to %d",
+        return gram_model_bad(g, file, "%s has %lld numbers, expected 1 to %d", name,
                               (long long)a->shape[0], MOST_SCORES);
-    TRY(optional_numbers(g, file, "target.scores", a->shape[0], &target->score));
+    TRY(optional_numbers(g, file, name, a->shape[0], &target->score));
     target->scores = a->shape[0];
     if (!gram_machine_target_scores_hold(target))
-        return gram_model_bad(g, file, "target.scores is not sorted, or out of range");
+        return gram_model_bad(g, file, "%s is not sorted, or out of range", name);
+    return GRAM_OK;
+}
+
+static gram_status need_name(gram_context *g, const struct gram_model_file *file, const char *array,
+                             char **out)
+{
+    int64_t names;
+    char **name;
+
+    TRY(need_strings_copied(g, file, array, &names, &name));
+    if (names != 1) {
+        free_strings(&names, &name);
+        return gram_model_bad(g, file, "%s has more or less than one text", array);
+    }
+    *out = name[0];
+    free(name);
+    return GRAM_OK;
+}
+
+static gram_status need_scale(gram_context *g, const struct gram_model_file *file,
+                              const char *array, struct machine_target *target)
+{
+    const void *numbers;
+
+    TRY(gram_model_need_vector(g, file, array, GRAM_F64, TARGET_NUMBERS, &numbers, NULL));
+    target->shift = ((const double *)numbers)[1];
+    target->scale = ((const double *)numbers)[2];
+    if (!find_transform(((const double *)numbers)[0], &target->transform) || !target_holds(target))
+        return gram_model_bad(g, file, "%s is not valid", array);
+    return GRAM_OK;
+}
+
+/* Several regressions. */
+static gram_status need_parts(gram_context *g, const struct gram_model_file *file,
+                              struct machine_target *target)
+{
+    const void *numbers;
+    char name[NAME_BYTES];
+    int64_t parts;
+
+    TRY(gram_model_need_vector(g, file, "targets", GRAM_I64, 1, &numbers, NULL));
+    parts = *(const int64_t *)numbers;
+    /* Each has arrays of its own, so that there cannot be more than there are arrays. */
+    if (parts < 2 || (uint64_t)parts > file->arrays)
+        return gram_model_bad(g, file, "targets is %lld, expected 2 or more, each with its arrays",
+                              (long long)parts);
+    target->task = GRAM_REGRESSION;
+    target->part = calloc((size_t)parts, sizeof *target->part);
+    if (!target->part)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld targets", (long long)parts);
+    while (target->parts < parts) {
+        struct machine_target *one = &target->part[target->parts++];
+
+        one->task = GRAM_REGRESSION;
+        part_name(name, target->parts - 1, "name");
+        TRY(need_name(g, file, name, &one->name));
+        part_name(name, target->parts - 1, "scale");
+        TRY(need_scale(g, file, name, one));
+        part_name(name, target->parts - 1, "scores");
+        TRY(need_scores(g, file, name, one));
+    }
     return GRAM_OK;
 }
 
 static gram_status need_target(gram_context *g, const struct gram_model_file *file,
                                struct machine_target *target)
 {
-    const void *numbers;
-    int64_t names;
-    char **name;
-
-    TRY(need_strings_copied(g, file, "target.name", &names, &name));
-    if (names != 1) {
-        free_strings(&names, &name);
-        return gram_model_bad(g, file, "target.name has more or less than one text");
-    }
-    target->name = name[0];
-    free(name);
-    TRY(gram_model_need_vector(g, file, "target.scale", GRAM_F64, TARGET_NUMBERS, &numbers, NULL));
-    target->shift = ((const double *)numbers)[1];
-    target->scale = ((const double *)numbers)[2];
-    if (!find_transform(((const double *)numbers)[0], &target->transform) || !target_holds(target))
-        return gram_model_bad(g, file, "target.scale is not valid");
+    TRY(need_name(g, file, "target.name", &target->name));
+    TRY(need_scale(g, file, "target.scale", target));
     TRY(need_strings_copied(g, file, "target.classes", &target->classes, &target->class_name));
     target->task = target->classes ? GRAM_CLASSIFICATION : GRAM_REGRESSION;
     if (target->classes == 1)
@@ -321,7 +408,7 @@ static gram_status need_target(gram_context *g, const struct gram_model_file *fi
                          &target->calibration));
     if (!calibration_holds(target))
         return gram_model_bad(g, file, "target.calibration is not valid");
-    return need_scores(g, file, target);
+    return need_scores(g, file, "target.scores", target);
 }
 
 /* True if the links of node i keep to the tree: children come later or are leaves, every node but
@@ -479,7 +566,8 @@ static gram_status need_leaves(gram_context *g, const struct gram_model_file *fi
 static bool known_format(const char *format)
 {
     return format && (strcmp(format, FORMAT) == 0 || strcmp(format, FORMAT_DATES) == 0 ||
-                      strcmp(format, FORMAT_MEMBERS) == 0 || strcmp(format, FORMAT_BASE) == 0);
+                      strcmp(format, FORMAT_MEMBERS) == 0 || strcmp(format, FORMAT_BASE) == 0 ||
+                      strcmp(format, FORMAT_TARGETS) == 0);
 }
 
 static gram_status read_machine(gram_context *g, const struct gram_model_file *file,
@@ -487,13 +575,16 @@ static gram_status read_machine(gram_context *g, const struct gram_model_file *f
 {
     const char *format = gram_model_text(file, "format"), *summary;
     const void *importance, *leaves;
+    char name[NAME_BYTES];
     size_t bytes;
+    bool targets, base, several;
 
     if (!known_format(format))
         return gram_model_bad(g, file, "its format is \"%s\", expected \"%s\"",
                               format ? format : "none", FORMAT);
+    targets = strcmp(format, FORMAT_TARGETS) == 0;
     TRY(gram_model_need_encoder(g, file, &machine->encoder));
-    TRY(need_target(g, file, &machine->target));
+    TRY(targets ? need_parts(g, file, &machine->target) : need_target(g, file, &machine->target));
     bytes = (size_t)machine->encoder->columns * sizeof *machine->importance;
     TRY(gram_model_need_vector(g, file, "importance", GRAM_F64, machine->encoder->columns,
                                &importance, NULL));
@@ -507,9 +598,13 @@ static gram_status read_machine(gram_context *g, const struct gram_model_file *f
     if (!machine->summary || !machine->importance)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the machine");
     memcpy(machine->importance, importance, bytes);
-    TRY(need_members(g, file, strcmp(format, FORMAT_MEMBERS) == 0, machine));
+    several =
+        targets ? gram_model_find(file, "members") != NULL : strcmp(format, FORMAT_MEMBERS) == 0;
+    TRY(need_members(g, file, several, machine));
     TRY(need_leaves(g, file, machine));
-    if (strcmp(format, FORMAT_BASE) != 0)
+    leaf_name(name, machine->members * machine->leaves, "x");
+    base = targets ? gram_model_find(file, name) != NULL : strcmp(format, FORMAT_BASE) == 0;
+    if (!base)
         return GRAM_OK;
     return need_leaf(g, file, machine->members * machine->leaves, machine, &machine->base);
 }

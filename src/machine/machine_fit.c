@@ -87,6 +87,8 @@ struct gram_encoding gram_machine_encoding(const struct machine_job *job, enum g
         .max_categories = job->o.max_categories,
         .categorical = job->o.categorical_columns,
         .categorical_name = job->o.categorical_column,
+        .other = job->target,
+        .others = job->targets,
     };
 }
 
@@ -472,8 +474,8 @@ static gram_status check_options(gram_context *g, const gram_machine_options *o)
 
 static gram_status check_target(gram_context *g, const gram_table *table, const gram_column *target)
 {
-    if (!target || !target->name || !*target->name)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "target is NULL or has no name");
+    if (!target->name || !*target->name)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "a target has no name");
     if (!target->numbers == !target->labels)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "target \"%s\" must have either numbers or labels", target->name);
@@ -531,7 +533,7 @@ static gram_status job_open(gram_context *g, struct machine_job *job)
     if (!job->row)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)n);
     for (int64_t i = 0; i < n; i++)
-        if (!gram_machine_target_missing(job->target, i))
+        if (!gram_machine_targets_missing(job->target, job->targets, i))
             job->row[job->rows++] = i;
     if (job->rows < 2)
         return gram_fail(g, GRAM_BAD_DATA, "only %lld rows have a target, expected at least 2",
@@ -543,7 +545,8 @@ static gram_status job_open(gram_context *g, struct machine_job *job)
                              "than 0",
                              job->o.weights[job->row[i]], (long long)job->row[i]);
     gram_random_choose(&state, job->row, job->rows, job->rows);
-    TRY(gram_machine_target_fit(g, job->target, job->o.task, job->row, job->rows, &job->kind));
+    TRY(gram_machine_targets_fit(g, job->target, job->targets, job->o.task, job->row, job->rows,
+                                 &job->kind));
     TRY(gram_machine_class_weights(g, job));
     job->leaf_rows = rows_that_fit(g, job);
     if (job->o.leaf_rows)
@@ -556,6 +559,7 @@ static void job_close(gram_context *g, struct machine_job *job)
     gram_machine_target_destroy(&job->kind);
     gram_machine_trials_destroy(&job->trials);
     free(job->held.f);
+    gram_machine_target_return(&job->held.scale);
     free(job->weights);
     free(job->class_weight);
     gram_free(g, job->row, (size_t)job->table->rows * sizeof *job->row);
@@ -602,23 +606,62 @@ static gram_status fit(gram_context *g, struct machine_job *job, gram_machine **
     return train(g, job, &recipe, out);
 }
 
-gram_status gram_machine_fit(gram_context *g, const gram_table *table, const gram_column *target,
-                             const gram_machine_options *options, gram_machine **out)
+/* Every target, and that no two have one name. */
+static gram_status check_targets(gram_context *g, const gram_table *table,
+                                 const gram_column *target, int64_t targets)
 {
-    struct machine_job job = {.table = table, .target = target, .o = GRAM_MACHINE_OPTIONS_INIT};
+    if (!target)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "target is NULL");
+    if (targets < 1)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "targets is %lld, expected at least 1",
+                         (long long)targets);
+    for (int64_t i = 0; i < targets; i++) {
+        TRY(check_target(g, table, &target[i]));
+        for (int64_t j = 0; j < i; j++)
+            if (strcmp(target[i].name, target[j].name) == 0)
+                return gram_fail(g, GRAM_INVALID_ARGUMENT, "two targets have the name \"%s\"",
+                                 target[i].name);
+    }
+    return GRAM_OK;
+}
+
+/* The call, whose name the messages have. */
+static gram_status fit_all(gram_context *g, struct machine_job *job,
+                           const gram_machine_options *options, gram_machine **out)
+{
     gram_status status;
 
-    TRY(gram_begin(g, __func__));
     if (!out)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is NULL");
     *out = NULL;
-    TRY(gram_options_copy(g, &job.o, sizeof job.o, options));
-    TRY(check_options(g, &job.o));
-    TRY(gram_table_check(g, table));
-    TRY(check_target(g, table, target));
-    job.o.dtype = job.o.dtype ? job.o.dtype : GRAM_F32;
-    job.o.max_categories = job.o.max_categories ? job.o.max_categories : MAX_CATEGORIES;
-    status = fit(g, &job, out);
-    job_close(g, &job);
+    TRY(gram_options_copy(g, &job->o, sizeof job->o, options));
+    TRY(check_options(g, &job->o));
+    TRY(gram_table_check(g, job->table));
+    TRY(check_targets(g, job->table, job->target, job->targets));
+    job->o.dtype = job->o.dtype ? job->o.dtype : GRAM_F32;
+    job->o.max_categories = job->o.max_categories ? job->o.max_categories : MAX_CATEGORIES;
+    status = fit(g, job, out);
+    job_close(g, job);
     return gram_call_ended(g, status);
+}
+
+gram_status gram_machine_fit(gram_context *g, const gram_table *table, const gram_column *target,
+                             const gram_machine_options *options, gram_machine **out)
+{
+    struct machine_job job = {
+        .table = table, .target = target, .targets = 1, .o = GRAM_MACHINE_OPTIONS_INIT};
+
+    TRY(gram_begin(g, __func__));
+    return fit_all(g, &job, options, out);
+}
+
+gram_status gram_machine_fit_targets(gram_context *g, const gram_table *table,
+                                     const gram_column *target, int64_t targets,
+                                     const gram_machine_options *options, gram_machine **out)
+{
+    struct machine_job job = {
+        .table = table, .target = target, .targets = targets, .o = GRAM_MACHINE_OPTIONS_INIT};
+
+    TRY(gram_begin(g, __func__));
+    return fit_all(g, &job, options, out);
 }

@@ -360,7 +360,9 @@ static gram_status judge(gram_context *g, struct large *l, double error, gram_ma
     if (!f)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu outputs", count);
     free(held->f);
-    *held = (struct machine_held_out){.count = l->valid.rows, .scale = l->job->kind, .f = f};
+    gram_machine_target_return(&held->scale);
+    *held = (struct machine_held_out){.count = l->valid.rows, .f = f};
+    TRY(gram_machine_target_borrow(g, &l->job->kind, &held->scale));
     l->job->held_apart = true;
     if (l->alone)
         machine->base = (struct machine_leaf){0};

@@ -22,6 +22,7 @@ enum {
 struct permutation {
     const gram_machine *machine;
     const gram_column *target;
+    int64_t index;       /* of the target among those of the machine */
     gram_table table;    /* the caller's, with columns of its own */
     gram_column *column; /* of table */
     int64_t *row, rows;  /* that have a target */
@@ -64,14 +65,15 @@ static gram_status permutation_open(gram_context *g, const gram_table *table, st
 
 static gram_status error_of(gram_context *g, const struct permutation *p, double *error)
 {
+    const struct machine_target *of = gram_machine_target_part(&p->machine->target, p->index);
     gram_machine_score score;
     double *f;
 
     TRY(gram_machine_table_outputs(g, p->machine, &p->table, &f));
-    gram_status status = gram_machine_score_outputs(g, &p->machine->target, p->target, NULL,
-                                                    p->table.rows, f, &score);
+    gram_status status = gram_machine_score_outputs(g, of, p->target, NULL, p->table.rows,
+                                                    f + p->index * p->table.rows, &score);
     free(f);
-    *error = p->machine->target.classes ? score.log_loss : score.score;
+    *error = of->classes ? score.log_loss : score.score;
     return status;
 }
 
@@ -164,7 +166,7 @@ gram_status gram_machine_permutation_importance(gram_context *g, const gram_mach
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.repeats is %lld, expected at least 0",
                          (long long)o.repeats);
     TRY(gram_table_check(g, table));
-    TRY(gram_machine_target_check(g, &machine->target, target));
+    TRY(gram_machine_target_find(g, &machine->target, target, &p.index));
     TRY(gram_machine_check_out(g, "out", out, GRAM_F64, machine->encoder->columns,
                                o.repeats ? o.repeats : REPEATS, &view));
     status = run(g, &p, table, &o, &view);

@@ -145,6 +145,9 @@ void gram_machine_target_destroy(struct machine_target *target)
 {
     for (int64_t i = 0; target->class_name && i < target->classes; i++)
         free(target->class_name[i]);
+    for (int64_t p = 0; target->part && p < target->parts; p++)
+        gram_machine_target_destroy(&target->part[p]);
+    free(target->part);
     free(target->class_name);
     free(target->class_value);
     free(target->calibration);
@@ -162,9 +165,8 @@ static double transformed(gram_transform transform, double value)
 
 /* Moments are taken of values divided by about their largest magnitude: squares neither overflow
  * nor vanish. */
-gram_status gram_machine_target_scale(gram_context *g, const gram_column *column,
-                                      gram_transform transform, const int64_t *rows, int64_t count,
-                                      struct machine_target *target)
+static gram_status scale_one(gram_context *g, const gram_column *column, gram_transform transform,
+                             const int64_t *rows, int64_t count, struct machine_target *target)
 {
     double unit = 0, sum = 0, squares = 0;
 
@@ -195,9 +197,21 @@ gram_status gram_machine_target_scale(gram_context *g, const gram_column *column
     return GRAM_OK;
 }
 
+gram_status gram_machine_target_scale(gram_context *g, const gram_column *column,
+                                      gram_transform transform, const int64_t *rows, int64_t count,
+                                      struct machine_target *target)
+{
+    if (target->parts == 0)
+        return scale_one(g, column, transform, rows, count, target);
+    target->transform = transform;
+    for (int64_t p = 0; p < target->parts; p++)
+        TRY(scale_one(g, &column[p], transform, rows, count, &target->part[p]));
+    return GRAM_OK;
+}
+
 int64_t gram_machine_target_outputs(const struct machine_target *target)
 {
-    return target->classes > 2 ? target->classes : 1;
+    return target->classes > 2 ? target->classes : gram_machine_target_parts(target);
 }
 
 int64_t gram_machine_target_class(const struct machine_target *target, const gram_column *column,
@@ -243,8 +257,12 @@ void gram_machine_target_encode(const struct machine_target *target, const gram_
                                 const int64_t *rows, int64_t count, gram_dtype dtype, void *y)
 {
     int64_t outputs = gram_machine_target_outputs(target);
+    const size_t column_bytes = (size_t)count * gram_dtype_size(dtype);
 
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t p = 0; p < target->parts; p++)
+        gram_machine_target_encode(&target->part[p], &column[p], rows, count, dtype,
+                                   (char *)y + (size_t)p * column_bytes);
+    for (int64_t i = 0; target->parts == 0 && i < count; i++) {
         int64_t class = target->classes ? gram_machine_target_class(target, column, rows[i]) : 0;
 
         for (int64_t j = 0; j < outputs; j++) {
@@ -658,7 +676,9 @@ gram_status gram_machine_evaluate(gram_context *g, const gram_machine *machine,
                                   const gram_table *table, const gram_column *target,
                                   gram_machine_score *score)
 {
+    const struct machine_target *one;
     gram_machine_score result;
+    int64_t index;
     size_t size;
     double *f;
     gram_status status;
@@ -670,11 +690,12 @@ gram_status gram_machine_evaluate(gram_context *g, const gram_machine *machine,
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "score.size is %zu, expected at most %zu",
                          score ? score->size : 0, sizeof *score);
     size = score->size;
-    TRY(gram_machine_target_check(g, &machine->target, target));
+    TRY(gram_machine_target_find(g, &machine->target, target, &index));
+    one = gram_machine_target_part(&machine->target, index);
     status = gram_machine_table_outputs(g, machine, table, &f);
     if (status == GRAM_OK)
-        status =
-            gram_machine_score_outputs(g, &machine->target, target, NULL, table->rows, f, &result);
+        status = gram_machine_score_outputs(g, one, target, NULL, table->rows,
+                                            f + index * table->rows, &result);
     free(f);
     if (status == GRAM_OK) {
         result.size = size;

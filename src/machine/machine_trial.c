@@ -17,7 +17,8 @@ static int transforms_of(const struct machine_job *job, gram_transform *out)
     double n = (double)job->rows, mean = 0, m2 = 0, m3 = 0, least = INFINITY;
 
     out[0] = job->o.target_transform;
-    if (job->kind.classes > 0 || (out[0] == GRAM_TRANSFORM_AUTO && job->o.search < 0))
+    if (job->kind.classes > 0 ||
+        (out[0] == GRAM_TRANSFORM_AUTO && (job->o.search < 0 || job->targets > 1)))
         out[0] = GRAM_TRANSFORM_NONE;
     if (out[0] != GRAM_TRANSFORM_AUTO)
         return 1;
@@ -64,6 +65,8 @@ void gram_machine_level_close(gram_context *g, struct level *level)
         part_close(g, &level->part[p]);
     part_close(g, &level->whole);
     gram_krr_free(g, &level->alpha);
+    for (int t = 0; t < TRANSFORMS; t++)
+        gram_machine_target_return(&level->target[t]);
     gram_free(g, level->path, level->path_bytes);
     gram_free(g, level->out, level->out_bytes);
     *level = (struct level){0};
@@ -99,8 +102,8 @@ static gram_status level_fill(gram_context *g, struct machine_job *job, struct l
 
     level->transforms = transforms_of(job, transform);
     for (int t = 0; status == GRAM_OK && t < level->transforms; t++) {
-        level->target[t] = job->kind;
-        if (job->kind.classes == 0)
+        status = gram_machine_target_borrow(g, &job->kind, &level->target[t]);
+        if (status == GRAM_OK && job->kind.classes == 0)
             status = gram_machine_target_scale(g, job->target, transform[t], job->row, level->rows,
                                                &level->target[t]);
     }
@@ -149,6 +152,20 @@ struct losses {
     double ridge[MOST_RIDGES], sum[MOST_RIDGES][TRANSFORMS];
 };
 
+/* The mean over several targets of squared errors, each in units of its scale. */
+static double joint_loss(const struct part *part, int64_t at, int64_t first, int64_t each,
+                         const double *f, int64_t stride)
+{
+    double e = 0;
+
+    for (int64_t j = 0; j < each; j++) {
+        double y = krr_element(part->data.dtype, part->data.y, (first + j) * part->count + at);
+
+        e += (f[j * stride] - y) * (f[j * stride] - y) / (double)each;
+    }
+    return e;
+}
+
 /*
  * What a row adds to the loss of outputs f (stride apart): its squared error or, of a class,
  * whether it is wrong plus the squared error of the outputs; times the row's weight.  at is its
@@ -160,8 +177,12 @@ static double row_loss(const struct search *s, const struct part *part, int64_t 
     const struct machine_job *job = s->job;
     const struct machine_target *target = &s->level.target[transform];
     int64_t row = job->row[part->first + at], each = gram_machine_target_outputs(target);
-    double found = gram_machine_target_decode(target, f, stride), e = 0, y = 0;
+    double found, e = 0, y = 0;
 
+    if (target->parts > 0)
+        return gram_machine_row_weight(job, row) *
+               joint_loss(part, at, transform * each, each, f, stride);
+    found = gram_machine_target_decode(target, f, stride);
     for (int64_t j = 0; target->classes && j < each; j++) {
         double one = krr_element(part->data.dtype, part->data.y, j * part->count + at);
 
@@ -356,6 +377,6 @@ gram_status gram_machine_trial_keep(gram_context *g, const struct search *s,
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the outputs of %lld rows",
                          (long long)level->rows);
     memcpy(f, level->out, bytes);
-    *out = (struct machine_held_out){level->rows, level->target[transform], f};
-    return GRAM_OK;
+    *out = (struct machine_held_out){.count = level->rows, .f = f};
+    return gram_machine_target_borrow(g, &level->target[transform], &out->scale);
 }

@@ -66,6 +66,8 @@ struct gram_encoding {
     int64_t max_categories; /* features of a column without the one of missing values; at least 2 */
     int64_t categorical; /* names of columns of labels that are categories even if they are dates */
     const char *const *categorical_name;
+    const gram_column *other; /* columns that are left out beside the target, by their names */
+    int64_t others;
 };
 
 /* Refuses NULLs, negative sizes, repeated or empty names, columns that are neither numbers nor

@@ -177,6 +177,42 @@ def test_pickling(diamonds, machine):
     np.testing.assert_array_equal(copy.predict(table), machine.predict(table))
 
 
+def test_several_targets(tmp_path):
+    x = np.random.default_rng(0).standard_normal((120, 3))
+    y = {"sum": x.sum(1), "square": 1e4 * x[:, 0] ** 2}
+    machine = gram.Machine.fit(x, y, iterations=-1, seed=1)
+    assert machine.targets == ["sum", "square"] and machine.target == "sum"
+    assert machine.predict(x).shape == (120, 2)
+    assert machine.predict_interval(x, 0.8).shape == (120, 2, 2)
+    machine.save(tmp_path / "model")
+    with safe_open(str(tmp_path / "model"), "numpy") as file:
+        assert file.metadata()["format"] == "gram.machine.5"
+    again = gram.Machine.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(x), machine.predict(x))
+    found = machine.score(x, y)
+    assert list(found["targets"]) == machine.targets and found["rows"] == 120
+    assert found["r2"] == sum(of["r2"] for of in found["targets"].values()) / 2 > 0.9
+    told = machine.description["leave_one_out"]
+    assert [of["target"] for of in told["targets"]] == machine.description["targets"]
+    matrix = gram.Machine.fit(x, np.column_stack(list(y.values())), iterations=-1, seed=1)
+    assert matrix.targets == ["target0", "target1"]
+    np.testing.assert_array_equal(matrix.predict(x), machine.predict(x))
+    table = {**{f"x{i}": x[:, i] for i in range(3)}, **y}
+    named = gram.Machine.fit(table, ("sum", "square"), iterations=-1, seed=1)
+    np.testing.assert_array_equal(named.predict(table), machine.predict(x))
+    assert named.features == ["x0", "x1", "x2"]
+    one = machine.permutation_importance(x, {"square": y["square"]}, repeats=2)
+    assert one["x0"].mean() > 10 * abs(one["x1"].mean())
+    with pytest.raises(ValueError, match="none of the 2 targets"):
+        machine.score(x, {"sum": y["sum"], "other": y["sum"]})
+    with pytest.raises(ValueError, match="there are 1 targets, but the machine has 2"):
+        machine.score(x, y["sum"])
+    with pytest.raises(ValueError, match="several targets are regressions"):
+        gram.Machine.fit(x, {**y, "label": ["u", "v"] * 60})
+    with pytest.raises(ValueError, match="expected 1"):
+        machine.permutation_importance(x, y)
+
+
 def test_weights_and_options(diamonds):
     table, price = diamonds
     table, price = table[:100], price[:100]

@@ -228,6 +228,26 @@ def test_weights_divide_the_regularization_or_count_rows():
     assert error[:30].mean() < error[30:].mean()
 
 
+def test_several_targets_are_learned_together():
+    x, first = make_friedman1(150, random_state=0)
+    y = np.column_stack([first, 1e3 * x[:, 0] - 7])
+    options = {"p": 2, "q": 1, "bandwidth": 3.0, "regularization": 0.01, "iterations": -1}
+    both = RFMRegressor(random_state=0, **options).fit(x, y)
+    for k in range(2):
+        alone = RFMRegressor(random_state=0, **options).fit(x, y[:, k])
+        np.testing.assert_allclose(both.predict(x)[:, k], alone.predict(x), rtol=1e-6)
+    assert both.predict_interval(x, 0.8).shape == (150, 2, 2)
+    lower, upper = np.moveaxis(both.predict_interval(x, 0.8), 2, 0)
+    assert (lower < both.predict(x)).all() and (both.predict(x) < upper).all()
+    assert both.score(x, y) > 0.95
+    chosen = RFMRegressor(random_state=0).fit(pd.DataFrame(x), pd.DataFrame(y, columns=["u", "v"]))
+    assert chosen.predict(pd.DataFrame(x)).shape == (150, 2)
+    column = RFMRegressor(random_state=0, **options).fit(x, y[:, :1])
+    assert column.predict(x).shape == (150,)
+    with pytest.raises(ValueError, match="1d array"):
+        RFMClassifier().fit(x, (y > y.mean(0)).astype(int))
+
+
 def test_centres_learn_from_weighted_rows():
     x, y = make_friedman1(300, random_state=0)
     wrong = np.arange(300) % 3 == 0
