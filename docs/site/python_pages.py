@@ -18,8 +18,8 @@ TOPICS = {
     "distances": """cdist nearest median_distance cdist_grad agop""",
     "kernels": """kernel kernel_matmul kernel_matmul_vjp kernel_reduce kernel_vjp""",
     "linear-algebra": """solve_cholesky solve_lu matmul_batched matmul_chunked syrk_ema matrix_power
-        matrix_power_many krr_path krr_solve kernel_logdet
-        solve_operator logdet_operator LinAlgError""",
+        matrix_power_many krr_path krr_solve krr_variance
+        kernel_logdet solve_operator logdet_operator LinAlgError""",
     "eigen": """eigh eigh_kernel eigh_many eigh_multi Pending""",
     "kronecker": """kron kron_matmul kron_matmul_vjp kron_solve kron_logdet kron_trace kron_diagonal
         kron_matmul_multi kron_matmul_part Communicator KronPart nccl_id""",

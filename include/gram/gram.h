@@ -24,6 +24,7 @@
  *   a model of a table, trained and applied          machine.h    gram_machine_fit
  *   leave-one-out errors of a path of ridges         machine.h    gram_krr_path
  *   kernel ridge regression of many rows             machine.h    gram_krr_solve
+ *   variances of Gaussian processes                  machine.h    gram_krr_variance
  *   a context, a tensor, the message of an error     core.h       gram_context_create
  *   memory of a GPU, kernels compiled ahead, tuning  device.h     gram_memory_allocate, gram_tune
  *   lists of matrices; several GPUs, MPI, NCCL       multi.h      gram_eigh_many

@@ -639,6 +639,85 @@ GRAM_API gram_status gram_krr_solve(gram_context *g, const gram_tensor *x,
                                     const gram_kernel_options *kernel, const gram_tensor *y,
                                     const gram_krr_options *options, gram_tensor *alpha);
 
+/* ---- Predictive variances of Gaussian processes -------------------------------------------- */
+
+/* What a call has reached. */
+typedef struct gram_krr_variance_report {
+    size_t size;            /* set by the caller to sizeof(gram_krr_variance_report) */
+    gram_krr_method method; /* CHOLESKY or CG */
+    int reached;            /* 1: the tolerance, at every point */
+    gram_krr_end end;
+    int64_t rank;     /* of the preconditioner; 0: there was none */
+    int64_t products; /* times that K was multiplied by a block of columns */
+    double bound;     /* the largest bound / k(z, z) of a point */
+    double seconds;
+} gram_krr_variance_report;
+
+typedef struct gram_krr_variance_options {
+    size_t size;
+    gram_krr_method method;     /* AUTO, CHOLESKY or CG */
+    double ridge;               /* > 0, on the diagonal: the variance of the noise */
+    const gram_tensor *weights; /* n numbers > 0 of the dtype of x: row i has ridge / weights[i] */
+    double tolerance;           /* of bound / k(z, z); 0: 1e-4 */
+    int64_t rank;               /* of the preconditioner of CG, as in gram_krr_options */
+    int64_t products;           /* at most so many products with K for a block of points; 0: 1000 */
+    double time_limit;          /* seconds, looked at between iterations; 0: none */
+    uint64_t seed;              /* of the preconditioner */
+    gram_tensor *bound;         /* m numbers of the dtype of variance; NULL: not wanted */
+    gram_krr_variance_report *report; /* NULL: not wanted */
+} gram_krr_variance_options;
+
+/* clang-format off */
+#define GRAM_KRR_VARIANCE_OPTIONS_INIT GRAM_SIZED_(gram_krr_variance_options)
+/* clang-format on */
+
+/*
+ * The variances of a Gaussian process at new points, given noisy values at the rows of x, and how
+ * wrong they are at most:
+ *   variance[j] = k(z_j, z_j) - k_j^T (K + D)^-1 k_j,
+ *   K[i, l] = k(x_i, x_l),   k_j[i] = k(x_i, z_j),   D = diag(ridge / weight).
+ * They are of the function itself: add the variance of the noise for that of a new observation.
+ *
+ * x is n by d, z is m by d, and variance has m elements; options.bound too.  x, z and the weights
+ * are f32, or all are f64; variance is of their dtype or f64.  All have any strides and no batch,
+ * and the outputs overlap nothing else.  kernel is as in gram_krr_solve, whose points x,
+ * options.ridge and options.weights these are.
+ *
+ * Test points are taken in blocks, of 8 to 256, whose columns k_j share a solve: by one
+ * factorisation in f64 for all blocks (CHOLESKY), or by the iteration of gram_krr_solve with its
+ * refinement (CG), whose preconditioner serves all blocks.  Let a be the solution that came out for
+ * k_j, and r = k_j - (K + D) a its residual, computed afresh in f64.  Then
+ *   k(z, z) - k_j^T a - a^T r = variance[j] + r^T (K + D)^-1 r,
+ * so that the number on the left is never too small, and its error is of second order:
+ *   0 <= r^T (K + D)^-1 r <= sum_i r_i^2 / D_i = e.
+ * variance receives this number, or 0 if it is negative, and
+ *   bound = min(e, variance) + an allowance for rounding,
+ * where u = 2^-52, M = max k(x_i, x_i), s = 16 u sqrt(n) M |a|_2 is that of r, and
+ * s |a|_2 + 16 u (sqrt(n M k(z, z)) |a|_2 + k(z, z)) that of the sum, and for an f32 variance its
+ * own.  |variance - truth| <= bound holds for every positive definite kernel.  e is pessimistic: it
+ * takes the ridge for the least eigenvalue of K + D.
+ *
+ * GRAM_NUMERICAL: bound <= options.tolerance k(z, z) was not reached at some point, for the reason
+ * in report->end and the message; the outputs hold the best that there is, and the report is of it.
+ * Where K + D is not positive definite the outputs are NaN, for the points of that block, or, if
+ * CHOLESKY was asked for, for all.  Numbers in x or z that are not finite, and all else that
+ * gram_krr_solve refuses, are GRAM_INVALID_ARGUMENT, and leave the outputs unchanged, as a
+ * cancelled call does.
+ *
+ * Memory, allocated by the call: that of gram_krr_solve for as many columns as a block has, which
+ * is 2^23 / n within its limits; for CHOLESKY n^2 of f64.  The time is that of as many solves as
+ * there are blocks.  CUDA: the call waits for the result, and gives GRAM_UNSUPPORTED during a
+ * capture.
+ *
+ * Method: C. Rasmussen and C. Williams, Gaussian processes for machine learning, equation (2.26);
+ * the form of second order is that of every conjugate gradient estimate of a quadratic form, as G.
+ * Golub and G. Meurant, Matrices, moments and quadrature II, BIT 37 (1997).
+ */
+GRAM_API gram_status gram_krr_variance(gram_context *g, const gram_tensor *x,
+                                       const gram_kernel_options *kernel, const gram_tensor *z,
+                                       const gram_krr_variance_options *options,
+                                       gram_tensor *variance);
+
 #ifdef __cplusplus
 }
 #endif

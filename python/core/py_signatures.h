@@ -119,6 +119,12 @@
   "report=None, out=None,\n    " \
   PY_KERNEL_TEXT ")\n--\n\n"
 
+#define PY_TEXT_krr_variance \
+  "(x, z, kernel=\"laplace\", *, ridge, tolerance=None, method=\"auto\", rank=None,\n    " \
+  "products=None, time_limit=None, seed=0, row_weights=None, bound=None,\n    " \
+  "report=None, out=None,\n    " \
+  PY_KERNEL_TEXT ")\n--\n\n"
+
 #define PY_TEXT_matmul_batched \
   "(a, b, *, alpha=1.0, beta=0.0, c=None, out=None)\n--\n\n"
 

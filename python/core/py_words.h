@@ -11,10 +11,10 @@
 /* clang-format off */
 #define PY_WORDS(X) \
   X(a) X(accumulate) X(activations) X(alpha) X(arguments) X(b) X(background) X(backward) \
-  X(bandwidth) X(beta) X(bias) X(bits) X(block) X(c) X(centres) X(chips) X(clip) X(coef0) \
-  X(coefficients) X(column_offset) X(communicator) X(condensed) X(condition) X(count) X(counts) \
-  X(d) X(damping) X(degree) X(denominator) X(device) X(diagonal) X(dilation) X(driver) \
-  X(epsilon) X(error) X(exclude_self) X(exponent) X(expression) X(factor) X(factored) \
+  X(bandwidth) X(beta) X(bias) X(bits) X(block) X(bound) X(c) X(centres) X(chips) X(clip) \
+  X(coef0) X(coefficients) X(column_offset) X(communicator) X(condensed) X(condition) X(count) \
+  X(counts) X(d) X(damping) X(degree) X(denominator) X(device) X(diagonal) X(dilation) \
+  X(driver) X(epsilon) X(error) X(exclude_self) X(exponent) X(expression) X(factor) X(factored) \
   X(factors) X(first) X(floor) X(found) X(gamma) X(grad) X(gradients) X(grid) X(groups) \
   X(held_out_rmse) X(info) X(inner) X(intercept) X(iterations) X(jitter) X(jittered) X(k) \
   X(keep) X(kernel) X(kernel_size) X(kind) X(l) X(lengths) X(like) X(log_weights) X(lower) \

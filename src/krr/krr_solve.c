@@ -153,16 +153,26 @@ static gram_status view_centres(gram_context *g, struct krr_call *c, const gram_
     return gram_check_apart(g, "alpha", c->alpha, "options.centres", o->centres);
 }
 
-static gram_status check_tensors(gram_context *g, struct krr_call *c, const gram_krr_options *o)
+/* x, and the weights of its rows. */
+static gram_status check_points(gram_context *g, struct krr_call *c, const gram_krr_options *o)
 {
-    const gram_tensor *weights = o->weights;
-    struct gram_view *x = &c->views[0], *y = &c->views[1], *alpha = &c->views[2];
-
-    TRY(gram_krr_view(g, "x", c->x, GRAM_READ, x));
+    TRY(gram_krr_view(g, "x", c->x, GRAM_READ, &c->views[0]));
     TRY(gram_check_real(g, "x", c->x));
     if (c->x->ndim != 2)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "x has %d dimensions, expected 2",
                          (int)c->x->ndim);
+    if (!o->weights)
+        return GRAM_OK;
+    TRY(gram_krr_view(g, "options.weights", o->weights, GRAM_READ, &c->views[3]));
+    TRY(gram_check_dtype(g, "options.weights", o->weights, c->x->dtype));
+    return check_rows(g, "options.weights", &c->views[3], c->views[0].rows, 1);
+}
+
+static gram_status check_tensors(gram_context *g, struct krr_call *c, const gram_krr_options *o)
+{
+    struct gram_view *x = &c->views[0], *y = &c->views[1], *alpha = &c->views[2];
+
+    TRY(check_points(g, c, o));
     TRY(gram_krr_view(g, "y", c->y, GRAM_READ, y));
     TRY(gram_check_dtype(g, "y", c->y, c->x->dtype));
     TRY(check_rows(g, "y", y, x->rows, -1));
@@ -176,12 +186,15 @@ static gram_status check_tensors(gram_context *g, struct krr_call *c, const gram
     TRY(check_rows(g, "alpha", alpha, c->unknowns, y->cols));
     TRY(gram_check_apart(g, "alpha", c->alpha, "x", c->x));
     TRY(gram_check_apart(g, "alpha", c->alpha, "y", c->y));
-    if (!weights)
-        return GRAM_OK;
-    TRY(gram_krr_view(g, "options.weights", weights, GRAM_READ, &c->views[3]));
-    TRY(gram_check_dtype(g, "options.weights", weights, c->x->dtype));
-    TRY(check_rows(g, "options.weights", &c->views[3], x->rows, 1));
-    return gram_check_apart(g, "alpha", c->alpha, "options.weights", weights);
+    return o->weights ? gram_check_apart(g, "alpha", c->alpha, "options.weights", o->weights)
+                      : GRAM_OK;
+}
+
+static gram_status may_run(gram_context *g)
+{
+    if (!g->backend->krr)
+        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
+    return g->backend->krr->may_wait ? g->backend->krr->may_wait(g) : GRAM_OK;
 }
 
 static gram_status describe(gram_context *g, struct krr_call *c, const gram_krr_options *given,
@@ -198,9 +211,7 @@ static gram_status describe(gram_context *g, struct krr_call *c, const gram_krr_
     p->columns = c->views[1].cols;
     p->unknowns = c->unknowns;
     p->narrow_alpha = c->alpha->dtype == GRAM_F32;
-    if (!g->backend->krr)
-        return gram_fail(g, GRAM_UNSUPPORTED, "%s does not offer this operation", g->backend->name);
-    return g->backend->krr->may_wait ? g->backend->krr->may_wait(g) : GRAM_OK;
+    return may_run(g);
 }
 
 /* ---- To f64 and back ------------------------------------------------------------------------- */
@@ -246,7 +257,7 @@ static gram_status load(gram_context *g, const char *name, const struct gram_vie
     return status;
 }
 
-static gram_status store(gram_context *g, const struct gram_view *v, const double *from)
+gram_status gram_krr_put(gram_context *g, const struct gram_view *v, const double *from)
 {
     int64_t count = v->rows * v->cols;
     size_t bytes = (size_t)count * gram_dtype_size(v->dtype);
@@ -272,9 +283,8 @@ static gram_status store(gram_context *g, const struct gram_view *v, const doubl
 
 /* ---- The problem ----------------------------------------------------------------------------- */
 
-/* An array of the device, in f64. */
-static gram_status widen(gram_context *g, const char *name, const int64_t rows_columns[2],
-                         gram_dtype dtype, const struct krr_array *from, struct krr_array *out)
+gram_status gram_krr_widen(gram_context *g, const char *name, const int64_t rows_columns[2],
+                           gram_dtype dtype, const struct krr_array *from, struct krr_array *out)
 {
     int64_t count = rows_columns[0] * rows_columns[1];
     size_t bytes = (size_t)count * sizeof(double);
@@ -313,8 +323,8 @@ static gram_status widen_kernel(gram_context *g, struct krr_problem *p)
     TRY(check_rows(g, "kernel.lengths", &v, p->width, 1));
     status = pack(g, &v, true, &packed);
     if (status == GRAM_OK)
-        status = widen(g, "kernel.lengths", (int64_t[2]){p->width, 1}, p->dtype, &packed,
-                       &p->wide_lengths);
+        status = gram_krr_widen(g, "kernel.lengths", (int64_t[2]){p->width, 1}, p->dtype, &packed,
+                                &p->wide_lengths);
     gram_krr_free(g, &packed);
     p->lengths = gram_krr_matrix(g, p->wide_lengths.data, p->width, 1, GRAM_F64);
     p->lengths.ndim = 1;
@@ -323,7 +333,7 @@ static gram_status widen_kernel(gram_context *g, struct krr_problem *p)
 }
 
 /* k(x_i, x_i), by kernel matrices of one point each; one is enough where it is the same for all. */
-static gram_status load_diagonal(gram_context *g, struct krr_problem *p)
+gram_status gram_krr_load_diagonal(gram_context *g, const char *name, struct krr_problem *p)
 {
     bool same = p->kernel.inner == GRAM_DIFFERENCE && p->kernel.function != GRAM_EXPRESSION;
     int64_t count = same ? gram_least(p->n, 1) : p->n;
@@ -349,8 +359,8 @@ static gram_status load_diagonal(gram_context *g, struct krr_problem *p)
             p->diagonal[i] = p->diagonal[0];
         if (!(p->diagonal[i] >= 0 && p->diagonal[i] < INFINITY))
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                             "kernel is not positive definite: k(x, x) is %g for row %lld of x",
-                             p->diagonal[i], (long long)i);
+                             "kernel is not positive definite: k(x, x) is %g for row %lld of %s",
+                             p->diagonal[i], (long long)i, name);
         p->most_diagonal = fmax(p->most_diagonal, p->diagonal[i]);
     }
     return GRAM_OK;
@@ -482,8 +492,8 @@ static gram_status load_centres(gram_context *g, const struct krr_call *c, struc
         gram_free(g, rows, bytes ? bytes : 1);
         TRY(status);
     }
-    return widen(g, "options.centres", (int64_t[2]){p->unknowns, p->width}, p->dtype, &p->centres,
-                 &p->wide_centres);
+    return gram_krr_widen(g, "options.centres", (int64_t[2]){p->unknowns, p->width}, p->dtype,
+                          &p->centres, &p->wide_centres);
 }
 
 static gram_status allocate(gram_context *g, struct krr_problem *p)
@@ -514,7 +524,7 @@ static gram_status prepare(gram_context *g, const struct krr_call *c, struct krr
 {
     TRY(allocate(g, p));
     TRY(pack(g, &c->views[0], false, &p->x));
-    TRY(widen(g, "x", (int64_t[2]){p->n, p->width}, p->dtype, &p->x, &p->wide_x));
+    TRY(gram_krr_widen(g, "x", (int64_t[2]){p->n, p->width}, p->dtype, &p->x, &p->wide_x));
     TRY(load(g, "y", &c->views[1], p->y));
     TRY(load_ridges(g, c, p));
     if (p->options.warm_start)
@@ -529,7 +539,7 @@ static gram_status prepare(gram_context *g, const struct krr_call *c, struct krr
             memset(p->alpha + j * p->unknowns, 0, (size_t)p->unknowns * sizeof *p->alpha);
     }
     TRY(widen_kernel(g, p));
-    TRY(load_diagonal(g, p));
+    TRY(gram_krr_load_diagonal(g, "x", p));
     TRY(check_expression(g, p));
     TRY(load_centres(g, c, p));
     gram_krr_targets(p);
@@ -544,6 +554,33 @@ static void release(gram_context *g, struct krr_problem *p)
     gram_krr_free(g, &p->centres);
     gram_krr_free(g, &p->wide_centres);
     gram_free(g, p->memory, p->bytes);
+}
+
+gram_status gram_krr_open(gram_context *g, const gram_tensor *x, const gram_kernel_options *kernel,
+                          const gram_krr_options *options, struct krr_problem *p)
+{
+    struct krr_call c = {.x = x, .kernel = kernel};
+
+    p->options = *options;
+    TRY(check_options(g, &p->options));
+    TRY(check_kernel(g, kernel, &p->kernel));
+    TRY(check_points(g, &c, options));
+    TRY(may_run(g));
+    p->dtype = x->dtype;
+    p->n = p->unknowns = c.views[0].rows;
+    p->width = c.views[0].cols;
+    TRY(allocate(g, p));
+    TRY(pack(g, &c.views[0], false, &p->x));
+    TRY(gram_krr_widen(g, "x", (int64_t[2]){p->n, p->width}, p->dtype, &p->x, &p->wide_x));
+    TRY(load_ridges(g, &c, p));
+    TRY(widen_kernel(g, p));
+    TRY(gram_krr_load_diagonal(g, "x", p));
+    return check_expression(g, p);
+}
+
+void gram_krr_close(gram_context *g, struct krr_problem *p)
+{
+    release(g, p);
 }
 
 /* ---- By Cholesky ----------------------------------------------------------------------------- */
@@ -710,7 +747,7 @@ static gram_status solve(gram_context *g, const struct krr_call *c, struct krr_p
         no_answer(p, report);
     else if (p->options.method != GRAM_KRR_CENTRES)
         gram_krr_bounds(p, report);
-    TRY(store(g, &c->views[2], p->alpha));
+    TRY(gram_krr_put(g, &c->views[2], p->alpha));
     report->seconds = gram_seconds() - p->start;
     return verdict(g, p, report, &last, minor);
 }

@@ -28,9 +28,24 @@ struct krr_problem {
     struct krr_array centres, wide_centres;
     double least_weight, floor;
     int64_t products;
-    double start;     /* seconds */
-    const char *call; /* for messages, which other public calls on the way change */
+    double start;                    /* seconds */
+    const char *call;                /* for messages, which other public calls on the way change */
+    struct krr_preconditioner *kept; /* CG: made at the first rounds, and then used; or NULL */
 };
+
+/* krr_solve.c: a problem of p->columns right sides that are the caller's to set, as are all its
+ * numbers of columns; options as of gram_krr_solve.  It is to be closed whatever the status. */
+gram_status gram_krr_open(gram_context *g, const gram_tensor *x, const gram_kernel_options *kernel,
+                          const gram_krr_options *options, struct krr_problem *p);
+void gram_krr_close(gram_context *g, struct krr_problem *p);
+/* An array of rows_columns[0] by rows_columns[1] finite numbers where the context computes, in
+ * f64. */
+gram_status gram_krr_widen(gram_context *g, const char *name, const int64_t rows_columns[2],
+                           gram_dtype dtype, const struct krr_array *from, struct krr_array *out);
+/* k(x_i, x_i) of p->wide_x, which messages call `name`. */
+gram_status gram_krr_load_diagonal(gram_context *g, const char *name, struct krr_problem *p);
+/* Elements of f64 on the host to those of a view. */
+gram_status gram_krr_put(gram_context *g, const struct gram_view *v, const double *from);
 
 /* krr_certificate.c */
 

@@ -106,7 +106,8 @@ static gram_status prepare(gram_context *g, struct rounds *r)
         return GRAM_OK;
     for (int64_t i = 0; i < p->n; i++)
         mean += p->ridge[i] / (double)p->n;
-    TRY(gram_krr_precondition(g, &system, mean, &r->preconditioner));
+    if (r->preconditioner.n == 0)
+        TRY(gram_krr_precondition(g, &system, mean, &r->preconditioner));
     r->preconditioned = r->preconditioner.rank > 0;
     return GRAM_OK;
 }
@@ -260,12 +261,18 @@ gram_status gram_krr_rounds(gram_context *g, struct krr_problem *p, struct krr_c
         .points = gram_krr_matrix(g, p->x.data, p->n, p->width, p->dtype),
         .kernel = {.x = &r.points, .kernel = &p->kernel, .call = p->call}
     };
-    gram_status status = prepare(g, &r);
+    gram_status status;
 
+    if (p->kept)
+        r.preconditioner = *p->kept;
+    status = prepare(g, &r);
     *rank = r.preconditioner.rank;
     if (status == GRAM_OK)
         status = iterate(g, &r, last);
-    gram_krr_preconditioner_destroy(g, &r.preconditioner);
+    if (p->kept)
+        *p->kept = r.preconditioner;
+    else
+        gram_krr_preconditioner_destroy(g, &r.preconditioner);
     gram_krr_free(g, &r.vectors);
     gram_krr_free(g, &r.product);
     gram_krr_free(g, &r.ridge);
