@@ -21,6 +21,7 @@ REASONS = {
     "krr_solve": "has a script of its own, bench/krr.py",
     "solve_operator logdet_operator": "the time is that of the caller's products",
     "kernel_logdet": "an estimate, whose time is that of kernel_matmul: steps times probes columns",
+    "sklearn.GaussianProcessRegressor": "factorisations, products and gradients, which have rows",
     "sklearn.KNeighborsTransformer": "a call of nearest, which has rows",
     "compat.kermac.run_kernel compat.kermac.cdist_grad compat.kermac.cdist_expadd "
     "compat.kermac.cdist_grad_expadd compat.kermac.linalg":

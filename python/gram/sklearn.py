@@ -1,4 +1,5 @@
-"""Estimators for scikit-learn: kernel ridge regression, feature machines, kernels, neighbours.
+"""Estimators for scikit-learn: kernel ridge regression, Gaussian processes, feature machines,
+kernels, neighbours.
 
 >>> import numpy as np
 >>> from gram.sklearn import KernelRidge, RFMClassifier
@@ -16,6 +17,7 @@ import numbers
 import gram
 import numpy as np
 from gram import _tables
+from gram._sklearn_gp import GaussianProcessRegressor
 from gram._sklearn_kernels import FLOATS, KernelRidge, KernelTransformer
 from gram.machine import Machine
 from joblib import effective_n_jobs
@@ -39,6 +41,7 @@ from sklearn.utils.validation import (
 )
 
 __all__ = [
+    "GaussianProcessRegressor",
     "KNeighborsTransformer",
     "KernelRidge",
     "KernelTransformer",

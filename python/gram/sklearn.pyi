@@ -4,6 +4,7 @@ from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn import gaussian_process
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
@@ -17,6 +18,35 @@ from gram import Kernel
 from gram.machine import Machine
 
 _Theirs: TypeAlias = Literal["rbf", "laplacian", "poly", "chi2", "additive_chi2"]
+
+class GaussianProcessRegressor(gaussian_process.GaussianProcessRegressor):
+    kernel_: Any
+    X_train_: NDArray[np.float64]
+    y_train_: NDArray[np.float64]
+    L_: NDArray[np.float64] | None
+    alpha_: NDArray[np.float64]
+    log_marginal_likelihood_value_: float
+    solver_: Literal["cholesky", "cg"]
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        alpha: float | NDArray[Any] = 1e-10,
+        optimizer: Literal["fmin_l_bfgs_b"] | Callable[..., Any] | None = "fmin_l_bfgs_b",
+        n_restarts_optimizer: int = 0,
+        normalize_y: bool = False,
+        copy_X_train: bool = True,
+        n_targets: int | None = None,
+        random_state: Any = None,
+        solver: Literal["auto", "cholesky", "cg"] = "auto",
+        probes: int = 32,
+        tolerance: float = 1e-4,
+    ) -> None: ...
+    def fit(self, X: Any, y: Any) -> Self: ...
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any: ...
+    def log_marginal_likelihood(
+        self, theta: Any = None, eval_gradient: bool = False, clone_kernel: bool = True
+    ) -> Any: ...
 
 class _Kernel(BaseEstimator): ...
 

@@ -145,8 +145,10 @@ static gram_status prepare(gram_context *g, const gram_tensor *x, const gram_ker
     const gram_krr_variance_options *o = &w->options;
     gram_krr_options options = GRAM_KRR_OPTIONS_INIT;
     struct gram_view points;
-    int64_t rows = x && x->ndim > 0 ? x->shape[0] : 0, least;
+    int64_t rows, tests;
 
+    if (!x || !z || !variance)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is NULL", !x ? "x" : !z ? "z" : "variance");
     options.method = o->method;
     options.ridge = o->ridge;
     options.weights = o->weights;
@@ -156,12 +158,12 @@ static gram_status prepare(gram_context *g, const gram_tensor *x, const gram_ker
     options.time_limit = o->time_limit;
     options.refine = 1;
     options.seed = o->seed;
-    w->columns = gram_least(BLOCK_NUMBERS / (rows > 0 ? rows : 1), MOST_BLOCK);
-    least = z && z->ndim > 0 ? gram_least(z->shape[0], LEAST_BLOCK) : 1;
-    if (w->columns < least)
-        w->columns = least;
-    if (z && z->ndim > 0 && z->shape[0] < w->columns)
-        w->columns = z->shape[0];
+    rows = x->ndim > 0 && x->shape[0] > 0 ? x->shape[0] : 1;
+    tests = z->ndim > 0 ? z->shape[0] : 0;
+    w->columns = gram_least(BLOCK_NUMBERS / rows, MOST_BLOCK);
+    if (w->columns < LEAST_BLOCK)
+        w->columns = LEAST_BLOCK;
+    w->columns = gram_least(w->columns, tests > 0 ? tests : 1);
     w->p.columns = w->columns;
     TRY(gram_krr_open(g, x, kernel, &options, &w->p));
     TRY(check_tensors(g, x, z, variance, w, &points));

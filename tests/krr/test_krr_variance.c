@@ -512,6 +512,23 @@ static void refuses_and_says_why(struct harness *h)
     }
 }
 
+static void null_arguments(struct harness *h)
+{
+    struct call *c = call_open(h, GRAM_F64, 3, 2);
+    gram_tensor *x = &c->x_tensor, *z = &c->z_tensor, *v = &c->variance_tensor;
+
+    CHECK(
+        h,
+        gram_krr_variance(h->g, NULL, &c->kernel, z, &c->options, v) == GRAM_INVALID_ARGUMENT &&
+            gram_krr_variance(h->g, x, NULL, z, &c->options, v) == GRAM_INVALID_ARGUMENT &&
+            gram_krr_variance(h->g, x, &c->kernel, z, NULL, v) == GRAM_INVALID_ARGUMENT &&
+            gram_krr_variance(h->g, x, &c->kernel, z, &c->options, NULL) == GRAM_INVALID_ARGUMENT &&
+            gram_krr_variance(h->g, x, &c->kernel, NULL, &c->options, v) == GRAM_INVALID_ARGUMENT &&
+            strstr(gram_message(h->g), "z is NULL"),
+        "%s", gram_message(h->g));
+    free(c);
+}
+
 static const struct test_function tests[] = {
     {     "finds_variances",      finds_variances},
     {         "bounds_hold",          bounds_hold},
@@ -523,9 +540,10 @@ static const struct test_function tests[] = {
  /* On the CPU alone: */
     {      "without_memory",       without_memory},
     {"refuses_and_says_why", refuses_and_says_why},
+    {      "null_arguments",       null_arguments},
 };
 
 int main(void)
 {
-    return harness_run_tests_or_some(tests, LENGTH(tests), LENGTH(tests) - 2);
+    return harness_run_tests_or_some(tests, LENGTH(tests), LENGTH(tests) - 3);
 }
