@@ -1,5 +1,6 @@
 /*
- * vjp_problem.h - rows of gram_kernel_vjp and gram_kernel_matmul_vjp, and how they are checked
+ * vjp_problem.h - rows of gram_kernel_vjp, gram_kernel_matmul_vjp and gram_kernel_reduce_vjp, and
+ * how they are checked
  *
  * SPDX-License-Identifier: MIT
  */
@@ -11,6 +12,7 @@ enum vjp_data {
     VJP_APART,    /* coordinates differ by 0.2 at least: differentiable for every p */
     VJP_INTEGERS, /* ties, and points that coincide */
     VJP_ZERO_ROW, /* the first point of x is 0 */
+    VJP_NAN,      /* in the second point of x */
 };
 
 struct vjp_row {
@@ -27,6 +29,10 @@ struct vjp_row {
     gram_function function;
     double p, outer;
     int64_t row_offset, column_offset;
+    /* Of gram_kernel_reduce_vjp; 0: no reduction. */
+    gram_reduction what;
+    double reduce_scale;
+    bool logs; /* log-weights are given; the first one of several is -INFINITY */
     const char *why;
 };
 

@@ -142,6 +142,64 @@ GRAM_API gram_status gram_kernel_reduce_workspace(
     gram_reduction what, const gram_tensor *v, const gram_kernel_reduce_options *options,
     const gram_tensor *out, const gram_tensor *indices, gram_workspace *need);
 
+/* The outputs of gram_kernel_reduce_vjp.  A gradient whose pointer is NULL is not computed. */
+typedef struct gram_kernel_reduce_grads {
+    size_t size;
+    gram_tensor *x;              /* m by k */
+    gram_tensor *y;              /* n by k; NULL if y is */
+    gram_tensor *v;              /* n by r; NULL without GRAM_REDUCE_SOFTMAX */
+    gram_tensor *log_weights;    /* [batch..., n] */
+    gram_tensor *bandwidth;      /* has the shape of the batch */
+    gram_tensor *regularization; /* has the shape of the batch */
+    gram_tensor *lengths;        /* [batch..., k]; read only where kernel.lengths is given */
+} gram_kernel_reduce_grads;
+
+/* clang-format off */
+#define GRAM_KERNEL_REDUCE_GRADS_INIT GRAM_SIZED_(gram_kernel_reduce_grads)
+/* clang-format on */
+
+/*
+ * Vector-Jacobian products of gram_kernel_reduce with GRAM_REDUCE_LOGSUMEXP, where grad is a vector
+ * of m numbers, and with GRAM_REDUCE_SOFTMAX, where it is m by r; out is the result.  With the
+ * weights w[i, :] = softmax_j(scale K[i, j] + l[j]) let
+ *   D[i, j] = w[i, j] grad[i],                                        of the logarithm,
+ *   D[i, j] = w[i, j] sum_c grad[i, c] (v[j, c] - out[i, c]),         of the average,
+ *   grads.v[j, c] = sum_i w[i, j] grad[i, c],
+ *   grads.log_weights[j] = sum_i D[i, j],
+ * and the others are the gradients of gram_kernel_vjp with the cotangent scale D, which is not
+ * stored, nor is K.  If y is NULL, grads.x is the whole gradient of x, the sum of both arguments.
+ * grads.log_weights needs no options.log_weights, whose numbers are 0 then.  kernel.output must be
+ * GRAM_VALUE, and kernels of a metric have no gradients.
+ *
+ * x, y, v, the log-weights and grad are f32, or all are f64, with any strides.  Batches of these
+ * and of the hyperparameters broadcast, and the gradients have the shape of the batch.  Outputs
+ * must not overlap inputs or each other.  Ties, points that coincide, p = INFINITY and refusals are
+ * as for gram_kernel_vjp.  A row whose result is NaN gives NaN to all that it depends on, and a
+ * logarithm of -INFINITY gives 0.
+ *
+ * Error: with e and n from gram_kernel_reduce, a weight w has a relative error of 2 (e + (n + 16)
+ * eps), and so has each term of the sums over i or j, of size w (|grad| (|v| + |out|)) times the
+ * derivative of K; the sums add (m + n + k + r + 300) eps of the sum of these sizes.  The result
+ * does not depend on the number of threads, and every run gives the same bits.
+ *
+ * Memory: scratch never grows with m n.  It holds blocks of K and of D, of at most 1024 by 1024 on
+ * the CPU and 4096 by 4096 on CUDA, 16 bytes for each row, for GRAM_REDUCE_SOFTMAX also the average
+ * of each row, and 8 bytes for each number of grads.log_weights.  The rows are reduced once more.
+ * The call can be cancelled, as gram_kernel_reduce; on CUDA it only enqueues work, and sizes are at
+ * most 2^31 - 1.
+ */
+GRAM_API gram_status gram_kernel_reduce_vjp(gram_context *g, const gram_tensor *x,
+                                            const gram_tensor *y, const gram_kernel_options *kernel,
+                                            gram_reduction what, const gram_tensor *v,
+                                            const gram_kernel_reduce_options *options,
+                                            const gram_tensor *grad,
+                                            const gram_kernel_reduce_grads *grads);
+
+GRAM_API gram_status gram_kernel_reduce_vjp_workspace(
+    gram_context *g, const gram_tensor *x, const gram_tensor *y, const gram_kernel_options *kernel,
+    gram_reduction what, const gram_tensor *v, const gram_kernel_reduce_options *options,
+    const gram_tensor *grad, const gram_kernel_reduce_grads *grads, gram_workspace *need);
+
 #ifdef __cplusplus
 }
 #endif

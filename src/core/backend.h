@@ -274,6 +274,7 @@ struct gram_kernel_reduce_op {
     struct gram_view log_weights;  /* vectors, of the soft ones */
     struct gram_view out, indices; /* where has_*; vectors, but for GRAM_REDUCE_SOFTMAX */
     bool has_log_weights, has_out, has_indices;
+    double *logarithms; /* of every row of every item, of the soft ones; NULL: not wanted */
 };
 
 struct gram_median_op {
@@ -289,6 +290,19 @@ struct gram_kernel_matmul_op {
     struct gram_cdist_op kernel; /* its out is not set */
     struct gram_view v, out;
     bool accumulate;
+};
+
+/* What a soft reduction of the kernel's rows adds to the gradients of a product: see
+ * kernel_reduce_vjp.c. */
+struct gram_soft_op {
+    gram_reduction what; /* 0: there is none */
+    double scale;
+    struct gram_view log_weights, to_log_weights; /* vectors */
+    bool has_log_weights, want_log_weights;
+    /* Scratch of the front: the logarithm of every row of every item, without gaps, and of
+     * GRAM_REDUCE_SOFTMAX the averages. */
+    double *logarithms;
+    struct gram_view averages;
 };
 
 struct gram_kernel_vjp_op {
@@ -307,8 +321,11 @@ struct gram_kernel_vjp_op {
     bool of_product;
     bool whole; /* y is x, whose gradient is the sum of both, in x */
     struct gram_view v, to_v;
-    bool want_v;                         /* the front's alone */
-    const struct gram_expression *value; /* the front's alone: of to_v; NULL: no expression */
+    bool want_v; /* of a product: the front's alone */
+    /* Of to_v, with x and y exchanged: the front's alone; of a reduction, itself.  NULL: no
+     * expression. */
+    const struct gram_expression *value;
+    struct gram_soft_op soft; /* of_product too; of a logarithm, grad is a column, v is empty */
 };
 
 struct gram_cdist_grad_op {

@@ -17,7 +17,7 @@ gram_status gram_pair_join(gram_context *g, const struct gram_pair *pair, struct
     if (pair->v)
         TRY(gram_batch_join(g, batch, "v", pair->v, 2));
     if (pair->grad)
-        TRY(gram_batch_join(g, batch, "grad", pair->grad, 2));
+        TRY(gram_batch_join(g, batch, "grad", pair->grad, pair->grad_is_vector ? 1 : 2));
     if (pair->log_weights)
         TRY(gram_batch_join(g, batch, "options.log_weights", pair->log_weights, 1));
     return GRAM_OK;

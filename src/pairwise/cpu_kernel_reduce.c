@@ -321,7 +321,13 @@ static void store(const struct reduce_job *job, int64_t item, int64_t i, int64_t
     const struct gram_kernel_reduce_op *op = job->op;
     const struct gram_batch *batch = &op->kernel.batch;
     const struct reduce_row *row = &job->rows[place];
+    const double logarithm = !is_soft(job)       ? 0
+                             : row->sum == 0     ? -INFINITY
+                             : isnan(row->value) ? NAN
+                                                 : row->value + log(row->sum);
 
+    if (op->logarithms)
+        op->logarithms[item * op->kernel.x.rows + i] = logarithm;
     if (op->has_indices)
         ((int64_t *)gram_view_item(&op->indices, batch, item))[i * op->indices.col_stride] =
             row->index;
@@ -334,10 +340,7 @@ static void store(const struct reduce_job *job, int64_t item, int64_t i, int64_t
         return;
     }
     put(&op->out, gram_view_item(&op->out, batch, item), 0, i,
-        !is_soft(job)       ? row->value
-        : row->sum == 0     ? -INFINITY
-        : isnan(row->value) ? NAN
-                            : row->value + log(row->sum));
+        is_soft(job) ? logarithm : row->value);
 }
 
 static void end(void *of, const struct pair_strip *strip)

@@ -20,12 +20,13 @@
  * sums over rows.  Where a norm is 0 the kernel is 0 and so is the gradient.
  *
  * Of a product with the kernel (gram_kernel_matmul_vjp) a block of grad v^T takes the place of
- * grad.
+ * grad, and of a soft reduction (gram_kernel_reduce_vjp) what cpu_kernel_reduce_vjp.c makes of it.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "core/threads.h"
 #include "cpu_cdist.h"
+#include "cpu_kernel_reduce_vjp.h"
 #include "pairwise.h"
 #include <math.h>
 
@@ -84,6 +85,7 @@ struct vjp_job {
     double *sums;
     size_t inner_bytes;
     struct vjp_block block;
+    struct soft_vjp soft; /* of a reduction */
 };
 
 static void *block_row(const struct vjp_job *job, int64_t row)
@@ -133,6 +135,11 @@ static bool next_block(struct vjp_job *job)
     b->rows = m - b->i < job->block_rows ? m - b->i : job->block_rows;
     b->cols = n - b->j < job->block_cols ? n - b->j : job->block_cols;
     return true;
+}
+
+static bool is_soft(const struct vjp_job *job)
+{
+    return job->op->soft.what != 0;
 }
 
 static struct gram_cdist_op cotangent_of(const struct vjp_job *job, const struct vjp_block *b)
@@ -209,7 +216,9 @@ static gram_status measure_block(struct vjp_job *job, const struct vjp_block *b)
         TRY(gram_measure(job->g, &bytes, cpu_cdist(job->g, &kernel)));
         job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
     }
-    if (op->of_product) {
+    if (is_soft(job))
+        TRY(cpu_soft_measure(&job->soft, b, &job->inner_bytes));
+    if (op->of_product && op->soft.what != GRAM_REDUCE_LOGSUMEXP) {
         const struct gram_cdist_op cotangent = cotangent_of(job, b);
         TRY(gram_measure(job->g, &bytes, cpu_cdist(job->g, &cotangent)));
         job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
@@ -252,6 +261,8 @@ static void set_item(struct vjp_job *job, int64_t item)
         job->product_grad = job->grad;
         job->v = gram_view_alone(&job->op->v, batch, item);
     }
+    if (is_soft(job))
+        cpu_soft_begin(&job->soft, job->op, &job->kernel, item);
     job->block = (struct vjp_block){0};
 }
 
@@ -269,7 +280,8 @@ static gram_status open_job(gram_context *g, const struct gram_kernel_vjp_op *op
                             .each = rows_of(k->x.dtype),
                             .element = gram_dtype_size(k->x.dtype),
                             .block_rows = gram_least(m, BLOCK),
-                            .block_cols = gram_least(n, BLOCK)};
+                            .block_cols = gram_least(n, BLOCK),
+                            .soft = {.g = g}};
     set_item(job, 0);
     for (int i = 0; i < 4; i++) {
         const struct vjp_block b = {0, i & 1 ? m % BLOCK : job->block_rows, 0,
@@ -283,8 +295,25 @@ static gram_status open_job(gram_context *g, const struct gram_kernel_vjp_op *op
         gram_take(&layout, &job->cotangent,
                   (size_t)(job->block_rows * job->block_cols) * job->element);
     gram_take(&layout, &job->sums, (size_t)doubles * sizeof(double));
+    gram_take(&layout, &job->soft.columns,
+              op->soft.want_log_weights ? (size_t)n * sizeof(double) : 0);
     gram_take(&layout, &job->inner, job->inner_bytes);
     return gram_layout_open(g, &layout);
+}
+
+/* The cotangent of the block of a product or of a reduction. */
+static gram_status find_cotangent(struct vjp_job *job)
+{
+    const struct gram_cdist_op op = cotangent_of(job, &job->block);
+
+    if (job->op->soft.what != GRAM_REDUCE_LOGSUMEXP)
+        TRY(cpu_cdist_in(job->g, &op, job->inner, job->inner_bytes));
+    job->grad = op.out;
+    if (!is_soft(job))
+        return GRAM_OK;
+    job->soft.elements = job->elements, job->soft.cotangent = job->cotangent;
+    job->soft.inner = job->inner, job->soft.inner_bytes = job->inner_bytes;
+    return cpu_soft_block(&job->soft, &job->block);
 }
 
 /* The block's kernel (of the given output), and the cotangent of a product, into scratch. */
@@ -292,11 +321,8 @@ static gram_status find_kernel(struct vjp_job *job, gram_kernel_output output)
 {
     struct gram_cdist_op op = gram_vjp_kernel(&job->kernel, &job->block, output, job->elements);
 
-    if (job->op->of_product) {
-        const struct gram_cdist_op cotangent = cotangent_of(job, &job->block);
-        TRY(cpu_cdist_in(job->g, &cotangent, job->inner, job->inner_bytes));
-        job->grad = cotangent.out;
-    }
+    if (job->op->of_product)
+        TRY(find_cotangent(job));
     return cpu_cdist_in(job->g, &op, job->inner, job->inner_bytes);
 }
 
@@ -526,6 +552,16 @@ static gram_status points_gradients(struct vjp_job *job)
     return GRAM_OK;
 }
 
+/* What a reduction has beside the gradients of its kernel, where these have not found it. */
+static gram_status soft_gradients(struct vjp_job *job)
+{
+    while (is_soft(job) && cpu_soft_has_sides(&job->soft) && next_block(job)) {
+        TRY(go_on(job));
+        TRY(find_cotangent(job));
+    }
+    return GRAM_OK;
+}
+
 static gram_status run_item(struct vjp_job *job, int64_t item)
 {
     const struct gram_kernel_vjp_op *op = job->op;
@@ -535,14 +571,20 @@ static gram_status run_item(struct vjp_job *job, int64_t item)
     set_item(job, item);
     zero_rows(job, &job->to_x);
     zero_rows(job, &job->to_y);
+    zero_rows(job, &job->soft.to_v);
     if (op->want_x || op->want_y)
         TRY(points_gradients(job));
+    else
+        TRY(soft_gradients(job));
+    if (is_soft(job))
+        cpu_soft_end(&job->soft);
     if (op->want_bandwidth) {
         TRY(bandwidth_gradient(job, &total));
         store_number(&op->bandwidth, batch, item, total);
     }
     if (op->want_regularization)
-        store_number(&op->regularization, batch, item, regularization_gradient(job));
+        store_number(&op->regularization, batch, item,
+                     is_soft(job) ? job->soft.diagonal : regularization_gradient(job));
     return GRAM_OK;
 }
 

@@ -156,6 +156,12 @@ void cuda_cdist_power(double g, struct pair_power *power);
 
 /* Refuses what is not memory of the device. */
 gram_status cuda_kernel_vjp_check(gram_context *g, const struct gram_kernel_vjp_op *op);
+/* Rows of a batch's items, each of so many lanes or more; and a launch of a kernel of them, which
+ * queues nothing where there are none. */
+struct vjp_rows cuda_vjp_rows(const struct gram_batch *batch, int64_t rows, int64_t cols,
+                              int64_t lanes);
+gram_status cuda_vjp_launch(gram_context *g, const struct cuda_kernel *kernel, gram_dtype dtype,
+                            const struct vjp_rows *of, void *params);
 /* to = the sum of all products of elements of a and b; sums: scratch, a number for each row of each
  * item. */
 gram_status cuda_vjp_dot(gram_context *g, const struct gram_batch *batch, const struct gram_view *a,

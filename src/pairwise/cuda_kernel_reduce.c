@@ -48,6 +48,8 @@ static void describe(const struct gram_kernel_reduce_op *op, struct reduce_job *
     };
     p->what = op->what;
     p->scale = op->scale;
+    p->logarithms = op->logarithms;
+    p->item_rows = op->kernel.x.rows;
     p->columns = weighted ? op->v.cols : 0;
     p->v = cuda_given_view(&op->v, weighted);
     p->log_weights = cuda_given_view(&op->log_weights, op->has_log_weights);

@@ -19,12 +19,14 @@
  * each row x its sum of grad k over the other side, divided by |x|^2.
  *
  * Of a product with the kernel (gram_kernel_matmul_vjp) a block of grad v^T takes the place of
- * grad, where cuda_kernel_matmul_vjp.c does not do without blocks.
+ * grad, where cuda_kernel_matmul_vjp.c does not do without blocks, and of a soft reduction
+ * (gram_kernel_reduce_vjp) what cuda_kernel_reduce_vjp.c makes of it.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "cuda/arena.h"
 #include "cuda_cdist.h"
+#include "cuda_kernel_reduce_vjp.h"
 #include "pairwise.h"
 
 enum {
@@ -62,6 +64,7 @@ struct vjp_job {
     size_t inner_bytes;
     int64_t doubles; /* of an item */
     struct vjp_block block;
+    struct soft_vjp soft; /* of a reduction */
 };
 
 /* ---- Blocks --------------------------------------------------------------------------------- */
@@ -139,25 +142,27 @@ static gram_status measure_gradients(struct vjp_job *job)
         TRY(gram_measure(job->g, &bytes, cuda_cdist_grad_queue(job->g, &grad, true)));
         job->inner_bytes = gram_most_bytes(job->inner_bytes, bytes);
     }
-    return GRAM_OK;
+    return job->op->soft.what ? cuda_soft_measure(&job->soft, &job->block, &job->inner_bytes)
+                              : GRAM_OK;
 }
 
 /* ---- Scratch -------------------------------------------------------------------------------- */
 
-/* The doubles of an item: a sum for each row of x; and for the cosine squares of norms and sums of
- * grad k of each row of x, then of y. */
-static int64_t doubles_of(const struct gram_cdist_op *kernel)
+/* The doubles of an item: a sum for each row of x; for the cosine squares of norms and sums of
+ * grad k of each row of x, then of y; and of a reduction those of cuda_kernel_reduce_vjp.c. */
+static int64_t doubles_of(const struct gram_kernel_vjp_op *op)
 {
+    const struct gram_cdist_op *kernel = &op->kernel;
     const int64_t cosine =
         kernel->function == GRAM_COSINE ? 2 * (kernel->x.rows + kernel->y.rows) : 0;
 
-    return kernel->x.rows + cosine;
+    return kernel->x.rows + cosine + (op->soft.what ? cuda_soft_doubles(op) : 0);
 }
 
 /* The regularization needs no elements. */
 static bool has_blocks(const struct gram_kernel_vjp_op *op)
 {
-    return op->want_x || op->want_y || op->want_bandwidth;
+    return op->want_x || op->want_y || op->want_bandwidth || op->soft.what;
 }
 
 /* So many items at a time that their blocks and sums fill about ROUND_BYTES. */
@@ -166,7 +171,7 @@ static struct gram_rounds rounds_of(const struct gram_kernel_vjp_op *op)
     const struct gram_cdist_op *k = &op->kernel;
     const int64_t item = (op->of_product ? 2 : 1) * block_of(k->x.rows) * block_of(k->y.rows) *
                              (int64_t)gram_dtype_size(k->x.dtype) +
-                         doubles_of(k) * (int64_t)sizeof(double);
+                         doubles_of(op) * (int64_t)sizeof(double);
 
     return gram_rounds_of(&k->batch, gram_most(1, ROUND_BYTES / gram_most(1, item)));
 }
@@ -213,10 +218,18 @@ static gram_status open_round(gram_context *g, const struct gram_kernel_vjp_op *
                             .element = gram_dtype_size(op->kernel.x.dtype),
                             .block_rows = block_of(op->kernel.x.rows),
                             .block_cols = block_of(op->kernel.y.rows),
-                            .doubles = doubles_of(&op->kernel)};
+                            .doubles = doubles_of(op)};
     if (op->of_product)
         job->v = gram_view_alone(&op->v, batch, first);
-    return lay_out(job);
+    if (op->soft.what)
+        cuda_soft_begin(&job->soft, g, op, &job->kernel, first);
+    TRY(lay_out(job));
+    if (op->soft.what)
+        cuda_soft_place(&job->soft,
+                        &(struct soft_scratch){job->elements, job->cotangent, job->constants,
+                                               job->inner, job->inner_bytes, job->doubles,
+                                               job->sums + job->doubles - cuda_soft_doubles(op)});
+    return GRAM_OK;
 }
 
 /* ---- Launches ------------------------------------------------------------------------------- */
@@ -226,16 +239,24 @@ static struct gram_cdist_op cotangent_of(const struct vjp_job *job)
     return gram_vjp_cotangent(&job->kernel.batch, &job->grad, &job->v, &job->block, job->cotangent);
 }
 
+/* The cotangent of the block of a product or of a reduction. */
+static gram_status queue_cotangent(struct vjp_job *job)
+{
+    const struct gram_cdist_op cotangent = cotangent_of(job);
+
+    if (job->op->soft.what != GRAM_REDUCE_LOGSUMEXP)
+        TRY(cuda_cdist_queue(job->g, &cotangent));
+    return job->op->soft.what ? cuda_soft_block(&job->soft, &job->block) : GRAM_OK;
+}
+
 /* The block's kernel (of the given output), and the cotangent of a product, into scratch. */
-static gram_status queue_kernel(const struct vjp_job *job, gram_kernel_output output)
+static gram_status queue_kernel(struct vjp_job *job, gram_kernel_output output)
 {
     const struct gram_cdist_op op =
         gram_vjp_kernel(&job->kernel, &job->block, output, job->elements);
 
-    if (job->op->of_product) {
-        const struct gram_cdist_op cotangent = cotangent_of(job);
-        TRY(cuda_cdist_queue(job->g, &cotangent));
-    }
+    if (job->op->of_product)
+        TRY(queue_cotangent(job));
     return cuda_cdist_queue(job->g, &op);
 }
 
@@ -255,8 +276,8 @@ static gram_status queue_gradients(const struct vjp_job *job)
 }
 
 /* Rows of a batch's items; a long one takes a whole block. */
-static struct vjp_rows rows_of(const struct gram_batch *batch, int64_t rows, int64_t cols,
-                               int64_t lanes)
+struct vjp_rows cuda_vjp_rows(const struct gram_batch *batch, int64_t rows, int64_t cols,
+                              int64_t lanes)
 {
     struct vjp_rows of = {
         .items = batch->count, .ndim = batch->ndim, .rows = rows, .cols = cols, .lanes = lanes};
@@ -269,8 +290,8 @@ static struct vjp_rows rows_of(const struct gram_batch *batch, int64_t rows, int
 }
 
 /* Nothing is queued where there are no rows. */
-static gram_status launch(gram_context *g, const struct cuda_kernel *kernel, gram_dtype dtype,
-                          const struct vjp_rows *of, void *params)
+gram_status cuda_vjp_launch(gram_context *g, const struct cuda_kernel *kernel, gram_dtype dtype,
+                            const struct vjp_rows *of, void *params)
 {
     const int64_t blocks = gram_ceil_div(of->items * of->rows, VJP_THREADS / of->lanes);
 
@@ -320,21 +341,21 @@ static struct device_view elements_of(const struct vjp_job *job)
 static gram_status queue_sums(const struct vjp_job *job, struct vjp_sums_params params,
                               int64_t rows, int64_t cols)
 {
-    params.of = rows_of(&job->kernel.batch, rows, cols, WARP);
+    params.of = cuda_vjp_rows(&job->kernel.batch, rows, cols, WARP);
     params.step = job->doubles;
-    return launch(job->g, &kernel_vjp_sums, job->kernel.x.dtype, &params.of, &params);
+    return cuda_vjp_launch(job->g, &kernel_vjp_sums, job->kernel.x.dtype, &params.of, &params);
 }
 
 /* The sum of an item's count sums to the number that v is. */
 static gram_status queue_number(const struct vjp_job *job, const struct gram_view *v,
                                 const double *sums, int64_t count)
 {
-    struct vjp_number_params params = {.of = rows_of(&job->kernel.batch, 1, count, WARP),
+    struct vjp_number_params params = {.of = cuda_vjp_rows(&job->kernel.batch, 1, count, WARP),
                                        .sums = sums,
                                        .out = matrix_at(v, 0, 0),
                                        .step = job->doubles};
 
-    return launch(job->g, &kernel_vjp_number, job->kernel.x.dtype, &params.of, &params);
+    return cuda_vjp_launch(job->g, &kernel_vjp_number, job->kernel.x.dtype, &params.of, &params);
 }
 
 /* The blocks' elements times grad, or the cosine's share; the squares are of the first row of x and
@@ -344,7 +365,7 @@ static gram_status queue_weights(const struct vjp_job *job, const double *x_squa
 {
     const struct vjp_block *b = &job->block;
     struct vjp_weigh_params params = {
-        .of = rows_of(&job->kernel.batch, b->cols > 0 ? b->rows : 0, b->cols, FEW),
+        .of = cuda_vjp_rows(&job->kernel.batch, b->cols > 0 ? b->rows : 0, b->cols, FEW),
         .w = elements_of(job),
         .grad = grad_of(job),
         .x_squares = x_squares ? x_squares + b->i : NULL,
@@ -353,7 +374,7 @@ static gram_status queue_weights(const struct vjp_job *job, const double *x_squa
         .constants = job->constants,
     };
 
-    return launch(job->g, &kernel_vjp_weigh, job->kernel.x.dtype, &params.of, &params);
+    return cuda_vjp_launch(job->g, &kernel_vjp_weigh, job->kernel.x.dtype, &params.of, &params);
 }
 
 /* Takes from the gradient of a side what the norms of its rows take away. */
@@ -362,7 +383,7 @@ static gram_status queue_correction(const struct vjp_job *job, const struct gram
                                     const double *squares)
 {
     struct vjp_correct_params params = {
-        .of = rows_of(&job->kernel.batch, x->cols > 0 ? x->rows : 0, x->cols, FEW),
+        .of = cuda_vjp_rows(&job->kernel.batch, x->cols > 0 ? x->rows : 0, x->cols, FEW),
         .to = matrix_at(to, 0, 0),
         .x = matrix_at(x, 0, 0),
         .sums = sums,
@@ -370,7 +391,8 @@ static gram_status queue_correction(const struct vjp_job *job, const struct gram
         .step = job->doubles,
     };
 
-    return to->data ? launch(job->g, &kernel_vjp_correct, job->kernel.x.dtype, &params.of, &params)
+    return to->data ? cuda_vjp_launch(job->g, &kernel_vjp_correct, job->kernel.x.dtype, &params.of,
+                                      &params)
                     : GRAM_OK;
 }
 
@@ -506,6 +528,14 @@ static gram_status bandwidth_gradient(struct vjp_job *job, const struct gram_vie
     return queue_number(job, out, sums, rows);
 }
 
+/* What a reduction has beside the gradients of its kernel, where these have not found it. */
+static gram_status soft_gradients(struct vjp_job *job)
+{
+    while (cuda_soft_has_sides(&job->soft) && next_block(job))
+        TRY(queue_cotangent(job));
+    return GRAM_OK;
+}
+
 /* grad summed where the regularization was added. */
 static gram_status regularization_gradient(const struct vjp_job *job, const struct gram_view *out)
 {
@@ -540,11 +570,16 @@ static gram_status run_round(gram_context *g, void *of, const struct gram_batch 
     TRY(open_round(g, op, round, first, &job));
     if (op->want_x || op->want_y)
         TRY(points_gradients(&job));
+    else if (op->soft.what)
+        TRY(soft_gradients(&job));
+    if (op->soft.what)
+        TRY(cuda_soft_end(&job.soft));
     out = gram_view_alone(&op->bandwidth, batch, first);
     if (op->want_bandwidth)
         TRY(bandwidth_gradient(&job, &out));
     out = gram_view_alone(&op->regularization, batch, first);
-    return op->want_regularization ? regularization_gradient(&job, &out) : GRAM_OK;
+    return op->want_regularization && !op->soft.what ? regularization_gradient(&job, &out)
+                                                     : GRAM_OK;
 }
 
 gram_status cuda_kernel_vjp_check(gram_context *g, const struct gram_kernel_vjp_op *op)
@@ -557,7 +592,8 @@ gram_status cuda_kernel_vjp_check(gram_context *g, const struct gram_kernel_vjp_
         TRY(cuda_cdist_check_expression(g, &kernel));
     }
     TRY(gram_cuda_check_pointer(g, "grad", &op->grad));
-    TRY(gram_cuda_check_pointer(g, "v", &op->v));
+    if (op->v.cols > 0)
+        TRY(gram_cuda_check_pointer(g, "v", &op->v));
     TRY(gram_cuda_check_pointer(g, "grads.x", &op->x));
     TRY(gram_cuda_check_pointer(g, "grads.y", &op->y));
     TRY(gram_cuda_check_pointer(g, "grads.bandwidth", &op->bandwidth));
@@ -585,27 +621,27 @@ gram_status cuda_kernel_vjp(gram_context *g, const struct gram_kernel_vjp_op *op
 gram_status cuda_vjp_dot(gram_context *g, const struct gram_batch *batch, const struct gram_view *a,
                          const struct gram_view *b, double *sums, const struct gram_view *to)
 {
-    struct vjp_sums_params dots = {.of = rows_of(batch, a->rows, a->cols, WARP),
+    struct vjp_sums_params dots = {.of = cuda_vjp_rows(batch, a->rows, a->cols, WARP),
                                    .u = cuda_device_view(a),
                                    .v = cuda_device_view(b),
                                    .step = a->rows};
-    struct vjp_number_params number = {.of = rows_of(batch, 1, a->rows, WARP),
+    struct vjp_number_params number = {.of = cuda_vjp_rows(batch, 1, a->rows, WARP),
                                        .sums = sums,
                                        .out = cuda_device_view(to),
                                        .step = a->rows};
 
     dots.sums = sums;
-    TRY(launch(g, &kernel_vjp_sums, a->dtype, &dots.of, &dots));
-    return launch(g, &kernel_vjp_number, a->dtype, &number.of, &number);
+    TRY(cuda_vjp_launch(g, &kernel_vjp_sums, a->dtype, &dots.of, &dots));
+    return cuda_vjp_launch(g, &kernel_vjp_number, a->dtype, &number.of, &number);
 }
 
 gram_status cuda_vjp_project(gram_context *g, const struct gram_batch *batch,
                              const struct gram_view *x, const struct gram_view *to)
 {
-    struct vjp_project_params params = {.of = rows_of(batch, x->rows, 1, 1),
+    struct vjp_project_params params = {.of = cuda_vjp_rows(batch, x->rows, 1, 1),
                                         .to = cuda_device_view(to),
                                         .x = cuda_device_view(x),
                                         .depth = x->cols};
 
-    return launch(g, &kernel_vjp_project, x->dtype, &params.of, &params);
+    return cuda_vjp_launch(g, &kernel_vjp_project, x->dtype, &params.of, &params);
 }

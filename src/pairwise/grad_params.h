@@ -142,4 +142,25 @@ struct vjp_project_params {
     struct device_view to, x;
     long long depth;
 };
+
+/* ---- kernel_reduce_vjp.cu ------------------------------------------------------------------- */
+
+/* kernel_vjp_soften: see there.  w and d are a block, of which log_weights, grad and
+ * averages have the columns and the rows; constants get 1, -1 and 0. */
+struct vjp_soften_params {
+    struct vjp_rows of;
+    struct device_view w, d, grad, averages, log_weights; /* data NULL: none */
+    const double *logarithms;
+    long long step; /* logarithms from one item to the next */
+    long long is_logarithm, columns;
+    double scale, factor;
+    char *constants;
+};
+
+/* kernel_vjp_scale */
+struct vjp_scale_params {
+    struct vjp_rows of;
+    struct device_view d;
+    double scale;
+};
 #endif

@@ -62,7 +62,13 @@ gram_status gram_kernel_matmul_vjp(gram_context *g, const gram_tensor *x, const 
                                    const gram_kernel_options *kernel, const gram_tensor *v,
                                    const gram_tensor *grad, const gram_kernel_matmul_grads *grads)
 {
-    const struct gram_vjp_args args = {x, y, kernel, grad, grads, true, v};
+    const struct gram_vjp_args args = {.x = x,
+                                       .y = y,
+                                       .options = kernel,
+                                       .grad = grad,
+                                       .grads = grads,
+                                       .of_product = true,
+                                       .v = v};
     struct gram_kernel_vjp_op op;
 
     TRY(gram_begin(g, __func__));
@@ -78,7 +84,13 @@ gram_status gram_kernel_matmul_vjp_workspace(gram_context *g, const gram_tensor 
                                              const gram_kernel_matmul_grads *grads,
                                              gram_workspace *need)
 {
-    const struct gram_vjp_args args = {x, y, kernel, grad, grads, true, v};
+    const struct gram_vjp_args args = {.x = x,
+                                       .y = y,
+                                       .options = kernel,
+                                       .grad = grad,
+                                       .grads = grads,
+                                       .of_product = true,
+                                       .v = v};
     struct gram_kernel_vjp_op op;
     size_t bytes;
 

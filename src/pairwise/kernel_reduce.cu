@@ -167,11 +167,17 @@ static __device__ void store(const struct kernel_reduce_params &a, long long ite
     const long long all = a.panel.first + item;
     REAL *out =
         (REAL *)a.out.data + batch_offset(a.panel.shape, a.panel.ndim, a.out.batch_stride, all);
+    double value = state.value;
 
     if (a.indices.data && threadIdx.x == 0) {
         long long *indices = (long long *)a.indices.data;
         indices += batch_offset(a.panel.shape, a.panel.ndim, a.indices.batch_stride, all);
         indices[i * a.indices.col_stride] = state.index;
+    }
+    if (threadIdx.x == 0 && (a.logarithms || a.what == REDUCE_LOGSUMEXP)) {
+        value = state.sum == 0 ? -infinite() : value + log(state.sum);
+        if (a.logarithms)
+            a.logarithms[all * a.item_rows + i] = value;
     }
     if (!a.out.data)
         return;
@@ -179,9 +185,6 @@ static __device__ void store(const struct kernel_reduce_params &a, long long ite
         for (long long c = threadIdx.x; c < a.columns; c += REDUCE_THREADS)
             out[i * a.out.row_stride + c * a.out.col_stride] = (REAL)(sums[c] / state.sum);
     } else if (threadIdx.x == 0) {
-        double value = state.value;
-        if (a.what == REDUCE_LOGSUMEXP)
-            value = state.sum == 0 ? -infinite() : value + log(state.sum);
         out[i * a.out.col_stride] = (REAL)value;
     }
 }

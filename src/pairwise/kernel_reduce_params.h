@@ -32,7 +32,9 @@ struct kernel_reduce_params {
     struct kernel_reduce_state
         *state; /* of the rows of the round; and `columns` weighted sums of each */
     double *sums;
-    long long columns; /* of v */
+    long long columns;  /* of v */
+    double *logarithms; /* of each of so many rows of an item, of the whole batch; or NULL */
+    long long item_rows;
     /* Along the whole batch; data NULL: not given. */
     struct device_view v, log_weights, out, indices;
 };

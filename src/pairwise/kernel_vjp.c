@@ -1,8 +1,8 @@
 /*
  * kernel_vjp.c - gram_kernel_vjp: checks the arguments, describes the work, hands it to the device
  *
- * gram_kernel_matmul_vjp (kernel_matmul_vjp.c) is described here too: its cotangent has two
- * factors.
+ * gram_kernel_matmul_vjp (kernel_matmul_vjp.c) and gram_kernel_reduce_vjp (kernel_reduce_vjp.c) are
+ * described here too: their cotangents have two factors.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -54,6 +54,10 @@ static gram_status view_product(gram_context *g, const struct gram_vjp_args *arg
 {
     const struct gram_cdist_op *k = &op->kernel;
 
+    if (args->soft && !args->v) {
+        op->v = gram_view_dense(NULL, k->x.dtype, k->y.rows, 0);
+        return GRAM_OK;
+    }
     TRY(gram_view_of(g, &k->batch, "v", args->v, 2, GRAM_READ, &op->v));
     if (op->v.dtype != k->x.dtype)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "v has dtype %s, expected that of x, %s",
@@ -74,15 +78,40 @@ static gram_status view_grad(gram_context *g, const struct gram_vjp_args *args,
 {
     const struct gram_cdist_op *k = &op->kernel;
     const int64_t cols = args->of_product ? op->v.cols : k->y.rows;
+    const bool is_vector = args->soft && !args->v;
 
-    TRY(gram_view_of(g, &k->batch, "grad", args->grad, 2, GRAM_READ, &op->grad));
+    TRY(gram_view_of(g, &k->batch, "grad", args->grad, is_vector ? 1 : 2, GRAM_READ, &op->grad));
     if (op->grad.dtype != k->x.dtype)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "grad has dtype %s, expected that of x, %s",
                          gram_dtype_name(op->grad.dtype), gram_dtype_name(k->x.dtype));
+    if (is_vector && op->grad.cols != k->x.rows)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "grad has %lld elements, expected %lld",
+                         (long long)op->grad.cols, (long long)k->x.rows);
+    if (is_vector) {
+        gram_view_transpose(&op->grad);
+        return GRAM_OK;
+    }
     if (op->grad.rows != k->x.rows || op->grad.cols != cols)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "grad is %lld by %lld, expected %lld by %lld",
                          (long long)op->grad.rows, (long long)op->grad.cols, (long long)k->x.rows,
                          (long long)cols);
+    return GRAM_OK;
+}
+
+static gram_status view_log_weights(gram_context *g, const struct gram_vjp_args *args,
+                                    struct gram_kernel_vjp_op *op)
+{
+    static const char name[] = "options.log_weights";
+    const struct gram_cdist_op *k = &op->kernel;
+
+    if (!args->log_weights)
+        return GRAM_OK;
+    TRY(gram_view_of(g, &k->batch, name, args->log_weights, 1, GRAM_READ, &op->soft.log_weights));
+    TRY(gram_check_dtype(g, name, args->log_weights, k->x.dtype));
+    if (op->soft.log_weights.cols != k->y.rows)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has %lld elements, expected %lld", name,
+                         (long long)op->soft.log_weights.cols, (long long)k->y.rows);
+    op->soft.has_log_weights = true;
     return GRAM_OK;
 }
 
@@ -109,6 +138,7 @@ static gram_status check_inputs_apart(gram_context *g, const struct gram_vjp_arg
         {        "options.degree",         o->degree.tensor},
         {"options.regularization", o->regularization.tensor},
         {       "options.lengths",               o->lengths},
+        {   "options.log_weights",        args->log_weights},
     };
 
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
@@ -145,13 +175,15 @@ static gram_status view_outputs(gram_context *g, const struct gram_vjp_args *arg
     const gram_kernel_matmul_grads *to = args->grads;
     const gram_tensor *lengths = args->options->lengths ? to->lengths : NULL;
     const struct vjp_output outputs[] = {
-        {             "grads.x",              to->x, 2, k->x.rows,  k->x.cols,              &op->want_x,&op->x                                                                                                        },
-        {             "grads.y",              to->y, 2, k->y.rows,  k->y.cols,              &op->want_y,         &op->y},
-        {     "grads.bandwidth",      to->bandwidth, 0,         1,          1,      &op->want_bandwidth, &op->bandwidth},
-        {"grads.regularization", to->regularization, 0,         1,          1, &op->want_regularization,
-         &op->regularization                                                                                           },
-        {       "grads.lengths",            lengths, 1,         1,  k->x.cols,        &op->want_lengths,   &op->lengths},
-        {             "grads.v",              to->v, 2, k->y.rows, op->v.cols,              &op->want_v,      &op->to_v},
+        {             "grads.x",                to->x, 2, k->x.rows,  k->x.cols,                &op->want_x,&op->x                                                                                                            },
+        {             "grads.y",                to->y, 2, k->y.rows,  k->y.cols,                &op->want_y,         &op->y},
+        {     "grads.bandwidth",        to->bandwidth, 0,         1,          1,        &op->want_bandwidth, &op->bandwidth},
+        {"grads.regularization",   to->regularization, 0,         1,          1,   &op->want_regularization,
+         &op->regularization                                                                                               },
+        {       "grads.lengths",              lengths, 1,         1,  k->x.cols,          &op->want_lengths,   &op->lengths},
+        {             "grads.v",                to->v, 2, k->y.rows, op->v.cols,                &op->want_v,      &op->to_v},
+        {   "grads.log_weights", args->to_log_weights, 1,         1,  k->y.rows, &op->soft.want_log_weights,
+         &op->soft.to_log_weights                                                                                          },
     };
 
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
@@ -187,10 +219,11 @@ static gram_status compile_others(gram_context *g, const gram_kernel_options *op
         TRY(gram_expression_compile(g, options, by[i], &made));
         op->by_norm[i] = made;
     }
-    if (!op->kernel.expression || !op->want_v)
+    if (!op->kernel.expression || (!op->want_v && !op->soft.what))
         return GRAM_OK;
     TRY(gram_expression_compile(g, options, GRAM_EXPRESSION_ITSELF, &made));
-    gram_expression_exchange(made);
+    if (!op->soft.what)
+        gram_expression_exchange(made);
     op->value = made;
     return GRAM_OK;
 }
@@ -219,18 +252,23 @@ gram_status gram_vjp_describe(gram_context *g, const struct gram_vjp_args *args,
                                    .no_out = true,
                                    .derivative = true,
                                    .v = args->v,
-                                   .grad = args->of_product ? args->grad : NULL};
+                                   .grad = args->of_product ? args->grad : NULL,
+                                   .grad_is_vector = args->soft && !args->v,
+                                   .log_weights = args->log_weights};
     gram_kernel_options options = GRAM_KERNEL_OPTIONS_INIT;
     struct gram_vjp_args whole = *args;
 
     *op = (struct gram_kernel_vjp_op){.of_product = args->of_product,
                                       .whole = args->of_product && !args->y};
+    if (args->soft)
+        op->soft = *args->soft;
     TRY(gram_kernel_describe(g, &pair, args->options, &op->kernel));
     TRY(gram_options_copy(g, &options, sizeof options, args->options));
     whole.options = &options;
     TRY(check_kernel(g, options.output, &op->kernel));
     TRY(args->of_product ? view_product(g, args, op) : check_batch(g, args, &op->kernel));
     TRY(view_grad(g, &whole, op));
+    TRY(view_log_weights(g, args, op));
     TRY(check_grads(g, args, op));
     TRY(view_outputs(g, &whole, op));
     TRY(compile_others(g, &options, op));

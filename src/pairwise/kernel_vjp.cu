@@ -13,32 +13,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "device_view.cuh"
-#include "grad_params.h"
+#include "vjp_rows.cuh"
 
-/* ---- Rows ----------------------------------------------------------------------------------- */
-
-/* Rows of all items, this thread's among those of its block, and those of all blocks. */
-static __device__ long long vjp_all(const struct vjp_rows &of) { return of.items * of.rows; }
-static __device__ long long vjp_first(const struct vjp_rows &of)
-{
-    return (blockIdx.x * (long long)VJP_THREADS + threadIdx.x) / of.lanes;
-}
-static __device__ long long vjp_step(const struct vjp_rows &of)
-{
-    return gridDim.x * (long long)VJP_THREADS / of.lanes;
-}
-static __device__ int vjp_lane(const struct vjp_rows &of)
-{
-    return (int)(threadIdx.x & (of.lanes - 1));
-}
-
-static __device__ REAL *vjp_row(const struct vjp_rows &of, const struct device_view &m,
-                                long long item, long long i)
-{
-    return (REAL *)m.data + batch_offset(of.shape, of.ndim, m.batch_stride, item) +
-           i * m.row_stride;
-}
+/* ---- Sums ----------------------------------------------------------------------------------- */
 
 /* The sum of what the lanes of a row have, 32 or more of them: to its first lane. */
 static __device__ double vjp_sum(const struct vjp_rows &of, double mine)
@@ -108,11 +85,8 @@ extern "C" __global__ void __launch_bounds__(VJP_THREADS)
     kernel_vjp_weigh(const __grid_constant__ struct vjp_weigh_params a)
 {
     const long long all = vjp_all(a.of), step = vjp_step(a.of);
-    const bool first = blockIdx.x == 0 && threadIdx.x < 3;
 
-    if (first)
-        ((REAL *)a.constants)[threadIdx.x] =
-            (REAL)(threadIdx.x == 0 ? 1 : threadIdx.x == 1 ? -1 : 0);
+    set_constants(a.constants);
     for (long long at = vjp_first(a.of); at < all; at += step) {
         const long long item = at / a.of.rows, i = at - item * a.of.rows;
         const REAL *grad = vjp_row(a.of, a.grad, item, i);

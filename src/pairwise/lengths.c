@@ -215,6 +215,8 @@ static gram_status run_vjp(gram_context *g, const void *work)
 {
     const struct gram_kernel_vjp_op *op = work;
 
+    if (op->soft.what)
+        return gram_reduce_vjp_run(g, op);
     return op->of_product ? gram_matmul_vjp_run(g, op) : g->backend->kernel_vjp(g, op);
 }
 

@@ -22,6 +22,7 @@ struct gram_pair {
     bool derivative;                /* an expression's derivative is wanted */
     const gram_tensor *v, *grad;    /* more matrices whose batches join; or NULL */
     const gram_tensor *log_weights; /* a vector whose batch joins; or NULL */
+    bool grad_is_vector;
 };
 
 /* y NULL: x itself.  Joins the batches of x, y and v; hyperparameters join after it. */
@@ -61,6 +62,9 @@ struct gram_vjp_args {
     const gram_kernel_matmul_grads *grads;
     bool of_product;
     const gram_tensor *v; /* of_product */
+    /* Of a reduction, which is of_product: see gram_soft_op. */
+    const struct gram_soft_op *soft;
+    const gram_tensor *log_weights, *to_log_weights;
 };
 
 gram_status gram_vjp_describe(gram_context *g, const struct gram_vjp_args *args,
@@ -68,6 +72,9 @@ gram_status gram_vjp_describe(gram_context *g, const struct gram_vjp_args *args,
 
 /* kernel_matmul_vjp.c: all that op wants, of points that are divided already. */
 gram_status gram_matmul_vjp_run(gram_context *g, const struct gram_kernel_vjp_op *op);
+
+/* kernel_reduce_vjp.c: the same of a reduction. */
+gram_status gram_reduce_vjp_run(gram_context *g, const struct gram_kernel_vjp_op *op);
 
 /* A kernel as a backend will get it, without the points. */
 void gram_lengths_settle(struct gram_cdist_op *kernel);
@@ -469,6 +476,29 @@ static inline struct gram_cdist_op gram_vjp_sum_of(const struct gram_cdist_op *k
     k.inner = GRAM_DIFFERENCE;
     k.p = (struct gram_hyper){.value = squares ? 2 : 1};
     return k;
+}
+
+/* A soft reduction: the values of the kernel of a block, with what is added to its diagonal. */
+static inline struct gram_cdist_op gram_soft_values(const struct gram_kernel_vjp_op *op,
+                                                    const struct gram_cdist_op *kernel,
+                                                    const struct vjp_block *b, void *elements)
+{
+    struct gram_cdist_op values = gram_vjp_kernel(kernel, b, GRAM_VALUE, elements);
+
+    if (op->value)
+        values.expression = op->value;
+    values.regularization = kernel->regularization;
+    values.row_offset += b->i, values.column_offset += b->j;
+    return values;
+}
+
+/* The kernel whose gradient to y, with the weights of a block, is what they add to that of v. */
+static inline struct gram_cdist_op gram_soft_product(const struct gram_cdist_op *kernel,
+                                                     const struct gram_view *grad,
+                                                     const struct gram_view *v)
+{
+    return (struct gram_cdist_op){
+        .batch = kernel->batch, .x = *grad, .y = *v, .inner = GRAM_DOT, .p.value = 2};
 }
 
 static inline bool gram_vjp_has_bandwidth(gram_function function)

@@ -56,6 +56,15 @@ static gram_status call_matmul_vjp(gram_context *g, struct arguments *a)
                                   &grads);
 }
 
+static gram_status call_reduce_vjp(gram_context *g, struct arguments *a)
+{
+    gram_kernel_reduce_grads grads = GRAM_KERNEL_REDUCE_GRADS_INIT;
+
+    grads.x = a->arg[4], grads.v = a->arg[5];
+    return gram_kernel_reduce_vjp(g, a->arg[0], a->arg[1], a->kernel_options, GRAM_REDUCE_SOFTMAX,
+                                  a->arg[2], &a->reduce, a->arg[3], &grads);
+}
+
 static gram_status call_cdist_grad(gram_context *g, struct arguments *a)
 {
     return gram_cdist_grad(g, a->arg[0], a->arg[1], a->arg[2], a->arg[3], a->p, a->arg[4]);
@@ -145,6 +154,8 @@ const struct operation operations[] = {
     {       "gram_kernel_vjp",           call_vjp,            {"x 4 3", "y? 5 3", "grad 4 5", "x!? 4 3", "y!? 5 3"}},
     {"gram_kernel_matmul_vjp",
      call_matmul_vjp,   {"x 4 3", "y? 5 3", "v 5 2", "grad 4 2", "x!? 4 3", "v!? 5 2"}                             },
+    {"gram_kernel_reduce_vjp",
+     call_reduce_vjp,   {"x 4 3", "y? 5 3", "v 5 2", "grad 4 2", "x!? 4 3", "v!? 5 2"}                             },
     {       "gram_cdist_grad",    call_cdist_grad,               {"a 6 4", "b 3 6", "c 2 6", "d 3 4", "out! 2 3 4"}},
     {             "gram_agop",          call_agop,                {"a 6 4", "b 3 6", "c^ 2 6", "d 3 4", "out! 3 3"}},
     {   "gram_solve_cholesky",      call_cholesky,                           {"a 4 4", "b 4 2", "x! 4 2", "info!?"}},

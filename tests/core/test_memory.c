@@ -128,6 +128,18 @@ static gram_status run_matmul_vjp(gram_context *g, struct problem *p, gram_works
     return gram_kernel_matmul_vjp(g, x, y, &p->kernel, v, grad, &grads);
 }
 
+static gram_status run_reduce_vjp(gram_context *g, struct problem *p, gram_workspace *need)
+{
+    gram_kernel_reduce_grads grads = GRAM_KERNEL_REDUCE_GRADS_INIT;
+    const gram_tensor *x = &p->in[0].t, *y = &p->in[1].t, *v = &p->in[2].t, *grad = &p->in[3].t;
+
+    grads.x = &p->out[0].t, grads.y = &p->out[1].t;
+    if (need)
+        return gram_kernel_reduce_vjp_workspace(g, x, y, &p->kernel, GRAM_REDUCE_SOFTMAX, v, NULL,
+                                                grad, &grads, need);
+    return gram_kernel_reduce_vjp(g, x, y, &p->kernel, GRAM_REDUCE_SOFTMAX, v, NULL, grad, &grads);
+}
+
 static void prepare_matmul(struct harness *h, struct problem *p)
 {
     input(h, p, M, K);
@@ -230,6 +242,7 @@ static const struct row {
     {                 "kernel",      prepare_pairs,     run_kernel,            4 * MB},
     {             "kernel_vjp",        prepare_vjp,        run_vjp,            6 * MB}, /* M N: 34 MB */
     {      "kernel_matmul_vjp", prepare_matmul_vjp, run_matmul_vjp,            8 * MB}, /* M N: 34 MB */
+    {      "kernel_reduce_vjp", prepare_matmul_vjp, run_reduce_vjp,           14 * MB}, /* M N: 34 MB */
     {          "kernel_matmul",     prepare_matmul,     run_matmul,            6 * MB}, /* M N: 34 MB */
     {             "cdist_grad",       prepare_grad,       run_grad,            8 * MB}, /* a: 34 MB */
     {                   "agop",       prepare_agop,       run_agop,           24 * MB}, /* O N M: 75 MB */

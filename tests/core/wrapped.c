@@ -178,6 +178,58 @@ gram_status __wrap_gram_kernel_reduce(gram_context *g, const gram_tensor *x, con
     return wrapped_torture(g, &c);
 }
 
+/* ---- gram_kernel_reduce_vjp ---------------------------------------------------------------- */
+
+gram_status __real_gram_kernel_reduce_vjp(gram_context *g, const gram_tensor *x,
+                                          const gram_tensor *y, const gram_kernel_options *kernel,
+                                          gram_reduction what, const gram_tensor *v,
+                                          const gram_kernel_reduce_options *options,
+                                          const gram_tensor *grad,
+                                          const gram_kernel_reduce_grads *grads);
+gram_status __wrap_gram_kernel_reduce_vjp(gram_context *g, const gram_tensor *x,
+                                          const gram_tensor *y, const gram_kernel_options *kernel,
+                                          gram_reduction what, const gram_tensor *v,
+                                          const gram_kernel_reduce_options *options,
+                                          const gram_tensor *grad,
+                                          const gram_kernel_reduce_grads *grads);
+
+static gram_status run_reduce_vjp(gram_context *g, const struct wrapped_call *c)
+{
+    return __real_gram_kernel_reduce_vjp(g, c->tensors[0], c->tensors[1], c->tensors[4],
+                                         (gram_reduction)c->count, c->tensors[2], c->options,
+                                         c->tensors[3], c->tensors[5]);
+}
+
+static gram_status reduce_vjp_workspace(gram_context *g, const struct wrapped_call *c,
+                                        gram_workspace *need)
+{
+    return gram_kernel_reduce_vjp_workspace(g, c->tensors[0], c->tensors[1], c->tensors[4],
+                                            (gram_reduction)c->count, c->tensors[2], c->options,
+                                            c->tensors[3], c->tensors[5], need);
+}
+
+gram_status __wrap_gram_kernel_reduce_vjp(gram_context *g, const gram_tensor *x,
+                                          const gram_tensor *y, const gram_kernel_options *kernel,
+                                          gram_reduction what, const gram_tensor *v,
+                                          const gram_kernel_reduce_options *options,
+                                          const gram_tensor *grad,
+                                          const gram_kernel_reduce_grads *grads)
+{
+    struct wrapped_call c = {
+        .name = "gram_kernel_reduce_vjp", .run = run_reduce_vjp, .workspace = reduce_vjp_workspace};
+
+    c.tensors[0] = x, c.tensors[1] = y, c.tensors[2] = v, c.tensors[3] = grad;
+    c.tensors[4] = kernel, c.tensors[5] = grads;
+    c.count = (int64_t)what, c.options = options;
+    add_output(&c, grads->x);
+    add_output(&c, grads->y);
+    add_output(&c, grads->v);
+    add_output(&c, grads->log_weights);
+    add_output(&c, grads->bandwidth);
+    add_output(&c, grads->regularization);
+    return wrapped_torture(g, &c);
+}
+
 /* ---- gram_kernel_matmul ------------------------------------------------------------------- */
 
 gram_status __real_gram_kernel_matmul(gram_context *g, const gram_tensor *x, const gram_tensor *y,

@@ -38,6 +38,7 @@ gram_status launch_median(struct launch_call *c);
 gram_status launch_median_of_samples(struct launch_call *c);
 gram_status launch_nearest(struct launch_call *c);
 gram_status launch_kernel_reduce(struct launch_call *c);
+gram_status launch_kernel_reduce_vjp(struct launch_call *c);
 gram_status launch_kernel_matmul(struct launch_call *c);
 gram_status launch_kernel_matmul_symmetric(struct launch_call *c);
 gram_status launch_kernel_vjp(struct launch_call *c);

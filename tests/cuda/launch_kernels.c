@@ -50,6 +50,21 @@ gram_status launch_kernel_reduce(struct launch_call *c)
                               launch_matrix(c, 4, 2), NULL);
 }
 
+gram_status launch_kernel_reduce_vjp(struct launch_call *c)
+{
+    const gram_kernel_options o = gram_gaussian(1);
+    gram_kernel_reduce_grads grads = GRAM_KERNEL_REDUCE_GRADS_INIT;
+    gram_kernel_reduce_options options = GRAM_KERNEL_REDUCE_OPTIONS_INIT;
+
+    options.scale = 2;
+    grads.x = launch_matrix(c, 4, 3), grads.v = launch_matrix(c, 5, 2);
+    grads.log_weights = launch_vector(c, 5);
+    grads.bandwidth = launch_number(c, GRAM_F32), grads.regularization = launch_number(c, GRAM_F32);
+    return gram_kernel_reduce_vjp(c->g, launch_matrix(c, 4, 3), launch_matrix(c, 5, 3), &o,
+                                  GRAM_REDUCE_SOFTMAX, launch_matrix(c, 5, 2), &options,
+                                  launch_matrix(c, 4, 2), &grads);
+}
+
 gram_status launch_kernel_matmul(struct launch_call *c)
 {
     gram_kernel_options o = gram_gaussian(1);

@@ -77,6 +77,7 @@ static const struct row {
     {           "median",                               "60 5 p=1.3 dtype=f64"},
     {          "nearest",                                          "30 70 4 5"},
     {    "kernel_reduce",                                          "30 70 4 3"},
+    {"kernel_reduce_vjp",                                          "30 70 4 3"},
     {          "nearest",      "40 0 4 3 symmetric=1 exclude_self=1 dtype=f64"},
     {    "kernel_matmul",                                          "30 40 4 3"},
     {    "kernel_matmul",                               "30 40 60 3 p=2 q=0.5"},
@@ -201,6 +202,11 @@ static void kernel_reduce(struct harness *h)
     all_of(h, "kernel_reduce");
 }
 
+static void kernel_reduce_vjp(struct harness *h)
+{
+    all_of(h, "kernel_reduce_vjp");
+}
+
 static void nearest(struct harness *h)
 {
     all_of(h, "nearest");
@@ -251,6 +257,7 @@ static const struct test_function tests[] = {
     {           "median",            median},
     {          "nearest",           nearest},
     {    "kernel_reduce",     kernel_reduce},
+    {"kernel_reduce_vjp", kernel_reduce_vjp},
     {      "kron_matmul",       kron_matmul},
     {   "solve_cholesky",    solve_cholesky},
     {         "solve_lu",          solve_lu},

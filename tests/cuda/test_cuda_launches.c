@@ -51,6 +51,7 @@ static const struct row {
     {               "median of a sample",            SLOT(median),         launch_median_of_samples, NOTHING},
     {                          "nearest",           SLOT(nearest),                   launch_nearest, NOTHING},
     {                    "kernel_reduce",     SLOT(kernel_reduce),             launch_kernel_reduce, NOTHING},
+    {                "kernel_reduce_vjp", SLOT(kernel_reduce_vjp),         launch_kernel_reduce_vjp, NOTHING},
     {                    "kernel_matmul",     SLOT(kernel_matmul),             launch_kernel_matmul,  PIECES},
     {  "kernel_matmul of one set, added",     SLOT(kernel_matmul),   launch_kernel_matmul_symmetric,
      PIECES                                                                                                 },

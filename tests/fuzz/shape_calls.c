@@ -100,6 +100,23 @@ static gram_status kernel_matmul_vjp(gram_context *g, struct shape_call *c)
     return gram_kernel_matmul_vjp(g, &t[0], &t[1], &o, &t[2], &t[3], &grads);
 }
 
+static gram_status kernel_reduce_vjp(gram_context *g, struct shape_call *c)
+{
+    gram_tensor *t = c->t;
+    const gram_kernel_options o = laplace(&t[4]);
+    gram_kernel_reduce_grads grads = GRAM_KERNEL_REDUCE_GRADS_INIT;
+    gram_kernel_reduce_options options = GRAM_KERNEL_REDUCE_OPTIONS_INIT;
+
+    options.log_weights = &t[5];
+    grads.x = &t[6], grads.y = &t[7], grads.v = &t[8], grads.bandwidth = &t[9];
+    grads.log_weights = &t[10];
+    if (c->query)
+        return gram_kernel_reduce_vjp_workspace(g, &t[0], &t[1], &o, GRAM_REDUCE_SOFTMAX, &t[2],
+                                                &options, &t[3], &grads, &c->need);
+    return gram_kernel_reduce_vjp(g, &t[0], &t[1], &o, GRAM_REDUCE_SOFTMAX, &t[2], &options, &t[3],
+                                  &grads);
+}
+
 static gram_status cdist_grad(gram_context *g, struct shape_call *c)
 {
     gram_tensor *t = c->t;
@@ -375,6 +392,9 @@ const struct shape_row shape_rows[] = {
     {"kernel_matmul", kernel_matmul, "x 4 3, y 5 3, v 5 2, bandwidth, out! 4 2"},
     {"kernel_matmul_vjp", kernel_matmul_vjp,
      "x 4 3, y 5 3, v 5 2, grad 4 2, bandwidth, to_x! 4 3, to_y! 5 3, to_v! 5 2, to_l!"},
+    {"kernel_reduce_vjp", kernel_reduce_vjp,
+     "x 4 3, y 5 3, v 5 2, grad 4 2, bandwidth, logs 5, to_x! 4 3, to_y! 5 3, to_v! 5 2, to_l!, "
+     "to_logs! 5"},
     {"kernel_vjp", kernel_vjp, "x 4 3, y 5 3, grad~ 4 5, bandwidth, to_x! 4 3, to_y! 5 3, to_l!"},
     {"cdist_grad", cdist_grad, "a 6 4, b 3 6, c 2 6, d 3 4, p, out! 2 3 4"},
     {"agop", agop, "a 6 4, b 3 6, c 2 6, d 3 4, p, out! 3 3"},

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 enum {
-    SHAPE_TENSORS = 9,
+    SHAPE_TENSORS = 11,
     SHAPE_NAME = 24
 };
 
