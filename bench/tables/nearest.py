@@ -55,6 +55,31 @@ class Reduce(Operation):
         return ("kernel_reduce", q.m, q.n, q.k, q.columns, "p=2")
 
 
+class ReduceGradient(Reduce):
+    name, covers = "kernel_reduce_vjp", ("kernel_reduce_vjp",)
+
+    def make(self, place, m, n, k, columns):
+        return Problem(x=place.normal(m, k), y=place.normal(n, k), v=place.normal(n, columns),
+                       grad=place.normal(m, columns), out=place.empty(m, k))  # fmt: skip
+
+    def ours(self, q):
+        return lambda: gram.kernel_reduce_vjp(
+            q.x, q.y, "gaussian", what="softmax", v=q.v, grad=q.grad, out=q.out
+        )
+
+    def error(self, q, got):
+        rows, y, v, want = sampled(len(q.x)), host(q.y), host(q.v), []
+        for x, grad in zip(host(q.x[rows]), host(q.grad[rows]), strict=True):
+            k = np.exp(-((x - y) ** 2).sum(1) / 2)
+            w = np.exp(k) / np.exp(k).sum()
+            d = w * (v @ grad - w @ (v @ grad))
+            want.append((d * k) @ (y - x))
+        return relative(got[rows], np.stack(want))
+
+    def words(self, q):
+        return ("kernel_reduce_vjp", q.m, q.n, q.k, q.columns, "p=2")
+
+
 def rows():
     for p in (2, 1):
         yield both(f"nearest 10 of 10000 x 64, 10000 rows, p = {p}", Nearest(),
@@ -63,6 +88,8 @@ def rows():
                m=2000, n=20000, k=8, count=100, p=2)  # fmt: skip
     yield both("softmax of a Gaussian, 5000 x 5000 x 16, 8 columns", Reduce(),
                m=5000, n=5000, k=16, columns=8)  # fmt: skip
+    yield both("its gradient to x", ReduceGradient(), m=5000, n=5000, k=16,
+               columns=8)  # fmt: skip
 
 
 SUBJECTS = {"nearest": list(rows())}

@@ -1,6 +1,6 @@
 /*
- * py_kernel_vjp.c - gram.kernel_vjp and gram.kernel_matmul_vjp: gradients of a kernel matrix, and
- * of products with it
+ * py_kernel_vjp.c - gram.kernel_vjp, gram.kernel_matmul_vjp and gram.kernel_reduce_vjp: gradients
+ * of a kernel matrix, of products with it, and of soft reductions of its rows
  *
  * SPDX-License-Identifier: MIT
  */
@@ -15,15 +15,23 @@ enum {
     COUNT,
     V = COUNT, /* of a product */
     ALL,
+    WHAT = ALL, /* of a reduction */
+    SCALE,
+    LOG_WEIGHTS,
+    REDUCED,
     /* Among the names of wrt. */
     LENGTHS = 4,
     TO_V = 5,
-    MOST_GRADS = 6
+    TO_LOGS = 6,
+    MOST_GRADS = 7
 };
 
-static const unsigned char words[] = {PY_KERNEL_WORDS, PY_grad, PY_wrt, PY_out, PY_v};
+static const unsigned char words[] = {PY_KERNEL_WORDS, PY_grad,  PY_wrt,        PY_out, PY_v,
+                                      PY_what,         PY_scale, PY_log_weights};
 static const struct py_signature signature = {"gram.kernel_vjp", words, COUNT, 3, 1},
-                                 product_signature = {"gram.kernel_matmul_vjp", words, ALL, 3, 1};
+                                 product_signature = {"gram.kernel_matmul_vjp", words, ALL, 3, 1},
+                                 reduce_signature = {"gram.kernel_reduce_vjp", words, REDUCED, 3,
+                                                     1};
 
 /* Which gradients are wanted, in which order. */
 struct wanted {
@@ -34,16 +42,19 @@ struct wanted {
 
 static int read_name(PyObject *name, struct wanted *w)
 {
-    static const char *const all[] = {"x",       "y", "bandwidth", "regularization",
-                                      "lengths", "v", NULL};
+    static const char *const all[] = {"x",       "y", "bandwidth",   "regularization",
+                                      "lengths", "v", "log_weights", NULL};
+    static const char *const product[] = {"x",       "y", "bandwidth", "regularization",
+                                          "lengths", "v", NULL};
     static const char *const names[] = {"x", "y", "bandwidth", "regularization", "lengths", NULL};
+    const char *const *list = w->most == MOST_GRADS ? all : w->most == TO_LOGS ? product : names;
 
     if (w->count == w->most) {
         PyErr_Format(PyExc_ValueError, "%s: wrt has more than %d names", w->call, w->most);
         return -1;
     }
     w->which[w->count] = -1;
-    if (py_choice(w->call, "wrt", name, w->most == MOST_GRADS ? all : names, &w->which[w->count]))
+    if (py_choice(w->call, "wrt", name, list, &w->which[w->count]))
         return -1;
     for (int i = 0; i < w->count; i++)
         if (w->which[i] == w->which[w->count])
@@ -102,6 +113,8 @@ static int check_lengths(const struct wanted *w, const struct py_kernel *k)
 static void add_shape(struct py_shape *shape, int which, const gram_tensor *points,
                       const gram_tensor *v, bool is_vector)
 {
+    if (which == TO_LOGS)
+        py_append(shape, points->ndim >= 2 ? points->shape[points->ndim - 2] : 0);
     if (which == TO_V) {
         py_append(shape, v->ndim >= 2 ? v->shape[v->ndim - 2] : 0);
         if (!is_vector)
@@ -217,7 +230,7 @@ static PyObject *product_gradients(PyObject *module, PyObject *const *args, Py_s
                                    PyObject *kwnames, bool query)
 {
     gram_kernel_matmul_grads grads = GRAM_KERNEL_MATMUL_GRADS_INIT;
-    struct wanted wanted = {.call = product_signature.name, .most = MOST_GRADS};
+    struct wanted wanted = {.call = product_signature.name, .most = TO_LOGS};
     gram_tensor *grad, *to[MOST_GRADS] = {NULL};
     struct shapes of = {.v = NULL};
     struct py_kernel k;
@@ -245,6 +258,99 @@ static PyObject *product_gradients(PyObject *module, PyObject *const *args, Py_s
     else
         PY_WORK(status, gram_kernel_matmul_vjp(call.g, of.pair.x, of.pair.y, &k.options, of.v, grad,
                                                &grads));
+    return py_end(&call, status);
+}
+
+/* What a reduction is asked for, beside points and v. */
+struct reduction {
+    gram_kernel_reduce_options options;
+    gram_reduction what;
+    gram_tensor *log_weights, *grad;
+};
+
+static int read_reduction(PyObject *const *v, struct reduction *r)
+{
+    static const char *const names[] = {"logsumexp", "softmax", NULL};
+    int which = -1;
+
+    *r = (struct reduction){.options = GRAM_KERNEL_REDUCE_OPTIONS_INIT};
+    if (!py_given(v[WHAT]) || !py_given(v[GRAD])) {
+        PyErr_Format(PyExc_TypeError, "%s() needs the argument '%s'", reduce_signature.name,
+                     py_given(v[WHAT]) ? "grad" : "what");
+        return -1;
+    }
+    if (py_choice(reduce_signature.name, "what", v[WHAT], names, &which) ||
+        py_double(reduce_signature.name, "scale", v[SCALE], &r->options.scale))
+        return -1;
+    r->what = which ? GRAM_REDUCE_SOFTMAX : GRAM_REDUCE_LOGSUMEXP;
+    if (py_given(v[V]) == (which == 1))
+        return 0;
+    PyErr_Format(PyExc_TypeError, "%s: what='%s' takes %s", reduce_signature.name, names[which],
+                 py_given(v[V]) ? "no v" : "the argument 'v'");
+    return -1;
+}
+
+/* The arrays of a reduction, and what they add to the batch. */
+static int read_arrays(struct py_call *call, PyObject *const *v, struct shapes *of,
+                       struct reduction *r)
+{
+    if (py_given(v[V]) && !(of->v = py_input(call, "v", v[V])))
+        return -1;
+    r->grad = py_input(call, "grad", v[GRAD]);
+    if (!r->grad)
+        return -1;
+    if (py_given(v[LOG_WEIGHTS])) {
+        r->log_weights = py_input(call, "log_weights", v[LOG_WEIGHTS]);
+        if (!r->log_weights)
+            return -1;
+        py_batch(&of->batch, r->log_weights, 1);
+    }
+    r->options.log_weights = r->log_weights;
+    if (of->v)
+        see_columns(of, r->grad);
+    else
+        py_batch(&of->batch, r->grad, 1);
+    return 0;
+}
+
+static PyObject *reduction_gradients(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                                     PyObject *kwnames, bool query)
+{
+    gram_kernel_reduce_grads grads = GRAM_KERNEL_REDUCE_GRADS_INIT;
+    struct wanted wanted = {.call = reduce_signature.name, .most = MOST_GRADS};
+    gram_tensor *to[MOST_GRADS] = {NULL};
+    struct py_state *state = py_state_of(module);
+    struct shapes of = {.v = NULL};
+    struct reduction r;
+    struct py_kernel k;
+    struct py_call call;
+    PyObject *v[REDUCED];
+    gram_status status;
+
+    if (py_parse(state, &reduce_signature, args, nargs, kwnames, v) || read_reduction(v, &r) ||
+        py_open(&call, state, reduce_signature.name))
+        return NULL;
+    call.query = query;
+    if (read_wrt(&call, v[WRT], &wanted) || py_pair(&call, v, &of.pair, &of.batch) ||
+        read_arrays(&call, v, &of, &r) || py_kernel_options(&call, v, &k) || py_place(&call) ||
+        check_lengths(&wanted, &k))
+        return py_fail(&call);
+    of.batch.dtype = py_pair_dtype(of.pair.x);
+    py_kernel_batch(&of.batch, &k);
+    if (has(&wanted, TO_V) && !of.v) {
+        PyErr_Format(PyExc_ValueError, "%s: wrt has 'v', but there is none", wanted.call);
+        return py_fail(&call);
+    }
+    if (make_outputs(&call, v[OUT], &wanted, &of, to))
+        return py_fail(&call);
+    grads.x = to[0], grads.y = to[1], grads.bandwidth = to[2], grads.regularization = to[3];
+    grads.lengths = to[LENGTHS], grads.v = to[TO_V], grads.log_weights = to[TO_LOGS];
+    if (query)
+        status = gram_kernel_reduce_vjp_workspace(call.g, of.pair.x, of.pair.y, &k.options, r.what,
+                                                  of.v, &r.options, r.grad, &grads, &call.need);
+    else
+        PY_WORK(status, gram_kernel_reduce_vjp(call.g, of.pair.x, of.pair.y, &k.options, r.what,
+                                               of.v, &r.options, r.grad, &grads));
     return py_end(&call, status);
 }
 
@@ -291,3 +397,25 @@ const char py_kernel_matmul_vjp_doc[] =
     "[[42.0]]\n";
 
 PY_WITH_WORKSPACE(py_kernel_matmul_vjp, product_gradients)
+
+const char py_kernel_reduce_vjp_doc[] =
+    "kernel_reduce_vjp" PY_TEXT_kernel_reduce_vjp
+    "Vector-Jacobian products of kernel_reduce(x, y, kernel, what=what, ...) with grad, for the soft\n"
+    "reductions.  grad has the shape of the result: (..., m) for what=\"logsumexp\", and (..., m, r)\n"
+    "for what=\"softmax\", or (m,) where v is (n,).\n\n"
+    "wrt is one of \"x\", \"y\", \"v\", \"log_weights\", \"bandwidth\", \"regularization\" and\n"
+    "\"lengths\", or a tuple of these for a tuple of results (and of out).  The gradients have the\n"
+    "shapes of x, y, v, (..., n) and lengths, and for numbers that of the batch.  If y is not given,\n"
+    "\"x\" is the whole gradient of x, and there is none for \"y\".  Where log_weights is not given,\n"
+    "its numbers are 0.  Ties and points that coincide contribute as in kernel_vjp.  All arrays are\n"
+    "float32, or all are float64.  Memory does not grow with m n; on a GPU the call only enqueues\n"
+    "its work.\n\n"
+    "Raises ValueError for values, shapes and dtypes that do not fit, and for p = 0, which has no\n"
+    "gradient; TypeError for arguments that are not arrays.\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> x, y = np.array([[1.0]]), np.array([[2.0]])\n"
+    ">>> options = {\"what\": \"logsumexp\", \"grad\": np.array([3.0])}\n"
+    ">>> gram.kernel_reduce_vjp(x, y, \"linear\", **options).tolist()\n"
+    "[[6.0]]\n";
+
+PY_WITH_WORKSPACE(py_kernel_reduce_vjp, reduction_gradients)

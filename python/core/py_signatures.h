@@ -40,6 +40,10 @@
   "(x, y=None, kernel=\"laplace\", *, v, grad, wrt=\"x\", out=None,\n    " \
   PY_KERNEL_TEXT ")\n--\n\n"
 
+#define PY_TEXT_kernel_reduce_vjp \
+  "(x, y=None, kernel=\"laplace\", *, what, grad, v=None, scale=1.0, log_weights=None,\n    " \
+  "wrt=\"x\", out=None,\n    " PY_KERNEL_TEXT ")\n--\n\n"
+
 #define PY_TEXT_cdist_grad \
   "(a, b, c, d, p=2.0, *, out=None)\n--\n\n"
 

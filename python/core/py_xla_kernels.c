@@ -188,15 +188,49 @@ static gram_status reduction(gram_context *g, struct py_xla_call *c)
                               of_places ? NULL : &c->out[0], of_places ? &places : NULL);
 }
 
+/* bandwidth, regularization, gradient, v (optional), logarithms of weights (optional), x, y
+ * (optional) -> those of x, y, bandwidth, regularization, v and these logarithms whose bits are set
+ * in the integer after a reduction's, in this order. */
+static gram_status reduction_gradients(gram_context *g, struct py_xla_call *c)
+{
+    gram_kernel_reduce_options options = GRAM_KERNEL_REDUCE_OPTIONS_INIT;
+    gram_kernel_reduce_grads grads = GRAM_KERNEL_REDUCE_GRADS_INIT;
+    gram_tensor **const to[] = {
+        &grads.x, &grads.y, &grads.bandwidth, &grads.regularization, &grads.v, &grads.log_weights};
+    const gram_tensor *v = NULL;
+    struct py_kernel k;
+    int at = 3, used = 0;
+
+    for (int i = 0; i < 6; i++)
+        if (c->integers[REDUCE_INTEGERS] >> i & 1)
+            *to[i] = &c->out[used++];
+    c->wrong = used != c->out_count;
+    if (c->wrong || !read_kernel(c, &k))
+        return GRAM_INVALID_ARGUMENT;
+    if (c->integers[HAS_V])
+        v = &c->in[at++];
+    if (c->integers[HAS_LOG_WEIGHTS])
+        options.log_weights = &c->in[at++];
+    c->wrong = at >= c->in_count || c->in_count > at + 2 ||
+               c->number_count <= NUMBERS + (size_t)k.options.parameter_count;
+    if (c->wrong)
+        return GRAM_INVALID_ARGUMENT;
+    options.scale = c->numbers[NUMBERS + k.options.parameter_count];
+    return gram_kernel_reduce_vjp(g, &c->in[at], c->in_count > at + 1 ? &c->in[at + 1] : NULL,
+                                  &k.options, (gram_reduction)c->integers[REDUCTION], v, &options,
+                                  &c->in[2], &grads);
+}
+
 const struct py_xla_operation *py_xla_kernel_operation(const struct xla_text *name)
 {
     static const struct py_xla_operation table[] = {
-        {           "kernel",            matrix, 3, 4, 1, 1,        INTEGERS,     NUMBERS},
-        {    "kernel_matmul",           product, 4, 5, 1, 1,        INTEGERS,     NUMBERS},
-        {    "kernel_reduce",         reduction, 3, 6, 1, 1, REDUCE_INTEGERS, NUMBERS + 1},
-        {       "kernel_vjp",         gradients, 4, 5, 1, 4,    INTEGERS + 1,     NUMBERS},
-        {"kernel_matmul_vjp", product_gradients, 5, 6, 1, 5,    INTEGERS + 1,     NUMBERS},
-        {               NULL,              NULL, 0, 0, 0, 0,               0,           0},
+        {           "kernel",              matrix, 3, 4, 1, 1,            INTEGERS,     NUMBERS},
+        {    "kernel_matmul",             product, 4, 5, 1, 1,            INTEGERS,     NUMBERS},
+        {    "kernel_reduce",           reduction, 3, 6, 1, 1,     REDUCE_INTEGERS, NUMBERS + 1},
+        {       "kernel_vjp",           gradients, 4, 5, 1, 4,        INTEGERS + 1,     NUMBERS},
+        {"kernel_matmul_vjp",   product_gradients, 5, 6, 1, 5,        INTEGERS + 1,     NUMBERS},
+        {"kernel_reduce_vjp", reduction_gradients, 4, 7, 1, 6, REDUCE_INTEGERS + 1, NUMBERS + 1},
+        {               NULL,                NULL, 0, 0, 0, 0,                   0,           0},
     };
 
     return py_xla_find(table, name);

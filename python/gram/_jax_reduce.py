@@ -5,14 +5,16 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from gram._jax_call import batched, call, named, result_type, summed
+from gram._jax_call import batched, call, moving, named, result_type, summed
 from gram._jax_derivatives import COLUMN, NAMES, ROW, column
-from gram._jax_linear import linear
+from gram._jax_linear import directional, linear
 from gram._jax_points import by_rows, check_columns, kernel, rows_of_block, scanned_by_rows
 
 _VALUES = {"min": 1, "max": 2, "logsumexp": 3, "softmax": 4}
 _PLACES = {"argmin": 1, "argmax": 2}
 _SOFT = ("logsumexp", "softmax")
+_ORDER = ("v", "log_weights", "x", "y")  # of arguments, after the gradient
+_DIFFERENTIATED = (*NAMES, "v", "log_weights")  # in the order of the gradients
 _NAMES = (*NAMES, "v", "log_weights")
 
 
@@ -84,7 +86,7 @@ def _jvp(options, what, scale, primals, tangents):
     work = functools.partial(_rows, options, what, scale)
 
     def transpose(kept, grad):
-        found = _vjp(work, tuple(tangents), kept, grad)
+        found = _vjp(options, what, scale, tuple(tangents), kept, grad)
         return {name: summed(g, given[name]) for name, g in found.items()}
 
     return out, linear(functools.partial(_along, work), transpose, kept, tangents)
@@ -133,8 +135,46 @@ def _along(work, kept, tangents):
     return found if "v" in kept else found[..., 0]
 
 
-def _vjp(work, wanted, kept, grad):
-    """In blocks of rows, whose matrices are all that is stored."""
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2, 3))
+def _vjp(options, what, scale, wanted, kept, grad):
+    """The gradients to the arrays of the wanted names, where no y gives x its whole one."""
+    (integers, numbers, text), _ = options
+    cores = {"x": 2, "y": 2, "v": 2, "log_weights": 1, "bandwidth": 0, "regularization": 0}
+    others = [kept[n] for n in _ORDER if n in kept]
+    arrays = [kept["bandwidth"], kept["regularization"], grad, *others]
+    own = [0, 0, 2 if "v" in kept else 1, *[cores[n] for n in _ORDER if n in kept]]
+    shape, arrays = batched(*zip(arrays, own, strict=True))
+    names = [n for n in _DIFFERENTIATED if n in wanted]
+    bits = sum(1 << _DIFFERENTIATED.index(n) for n in names)
+    ends = {n: kept[n].shape[kept[n].ndim - cores[n] :] for n in names}
+    found = call(
+        "kernel_reduce_vjp", [((*shape, *ends[n]), grad.dtype) for n in names], *arrays,
+        integers=[*integers, _VALUES[what], False, "v" in kept, "log_weights" in kept, bits],
+        numbers=[*numbers, scale], text=text, broadcast=True,
+    )  # fmt: skip
+    return {n: summed(g, kept[n]) for n, g in zip(names, found, strict=True)}
+
+
+@functools.partial(_vjp.defjvp, symbolic_zeros=True)
+def _vjp_jvp(options, what, scale, wanted, primals, tangents):
+    out = _vjp(options, what, scale, wanted, *primals)
+    names = tuple(primals[0])
+    of_arrays = moving([*[tangents[0][n] for n in names], tangents[1]])
+    moved = [i for i, t in enumerate(of_arrays) if t is not None]
+    work = functools.partial(_rows, options, what, scale)
+
+    def composed(*arrays):
+        found = _composed_vjp(work, wanted, dict(zip(names, arrays[:-1], strict=True)), arrays[-1])
+        return [found[n] for n in out]
+
+    arrays = [*[primals[0][n] for n in names], primals[1]]
+    found = directional(composed, arrays, [of_arrays[i] for i in moved], moved)
+    return out, dict(zip(out, found, strict=True))
+
+
+def _composed_vjp(work, wanted, kept, grad):
+    """What _vjp computes, in steps that have derivatives: in blocks of rows, whose matrices are all
+    that is stored."""
     x, index, rows = _blocks(kept)
     others = tuple(n for n in wanted if n != "x" or "y" not in kept)
 

@@ -183,6 +183,16 @@ def test_other_arguments():
         gram.kernel_matmul_vjp(X, v=a)
     with pytest.raises(ValueError, match="grads.y is given, expected NULL, because y is NULL"):
         gram.kernel_matmul_vjp(X, v=X, grad=X, wrt="y")
+    with pytest.raises(TypeError, match="needs the argument 'what'"):
+        gram.kernel_reduce_vjp(X, grad=a)
+    with pytest.raises(ValueError, match="what is 'max', expected one of logsumexp, softmax"):
+        gram.kernel_reduce_vjp(X, what="max", grad=a)
+    with pytest.raises(TypeError, match="what='logsumexp' takes no v"):
+        gram.kernel_reduce_vjp(X, what="logsumexp", v=X, grad=a)
+    with pytest.raises(ValueError, match="wrt has 'v', but there is none"):
+        gram.kernel_reduce_vjp(X, what="logsumexp", grad=X[:, 0], wrt="v")
+    with pytest.raises(ValueError, match="grad has 2 elements, expected 3"):
+        gram.kernel_reduce_vjp(X, what="logsumexp", grad=X[:2, 0])
     with pytest.raises(ValueError, match="accumulate needs out"):
         gram.agop(a, X.T, a, X.T, accumulate=True)
     with pytest.raises(ValueError, match="pivots"):
@@ -253,6 +263,12 @@ EMPTY = {
     "kernel_matmul_vjp": (
         lambda: gram.kernel_matmul_vjp(o(0, 3), o(2, 3), v=o(2, 4), grad=o(0, 4), wrt=("x", "v")),
         [(0, 3), (2, 4)],
+    ),
+    "kernel_reduce_vjp": (
+        lambda: gram.kernel_reduce_vjp(
+            o(0, 3), o(2, 3), what="softmax", v=o(2, 4), grad=o(0, 4), wrt=("x", "v", "log_weights")
+        ),
+        [(0, 3), (2, 4), (2,)],
     ),
     "kernel_matmul": (lambda: gram.kernel_matmul(o(3, 2), o(0, 2), v=o(0, 4)), (3, 4)),
     "kernel_reduce": (lambda: gram.kernel_reduce(o(0, 2), o(3, 2), what="min"), (0,)),

@@ -82,6 +82,7 @@ OTHERS = {
 PLAIN = set(
     "cdist kernel_matmul kernel_matmul_vjp kron kron_diagonal kron_logdet kron_matmul_vjp "
     "kron_trace matmul_batched matmul_chunked syrk_ema nearest torch.nearest kernel_reduce "
+    "kernel_reduce_vjp "
     "torch.kernel_reduce jax.kernel_reduce "
     "tune tune_eigh tune_kron Pending "
     "torch.per_sample_gradients plot.kernel_matrix plot.spectrum plot.convergence "

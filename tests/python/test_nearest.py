@@ -197,6 +197,33 @@ def test_reductions_take_ties_nan_and_nothing():
         gram.kernel_reduce(x, what="min", v=x)
 
 
+def test_kernel_reduce_vjp_is_that_of_the_matrix():
+    x, y, v, grad = draw(30, 3), draw(20, 3, seed=1), draw(20, 2, seed=2), draw(30, 2, seed=3)
+    logs, wrt = draw(20, seed=4), ("x", "y", "bandwidth", "regularization", "lengths")
+    options = {"bandwidth": 1.3, "regularization": 0.3, "lengths": np.array([0.5, 1.5, 4.0])}
+    soft = {"scale": -2.0, "log_weights": logs}
+    e = -2.0 * gram.kernel(x, y, "matern32", **options) + logs
+    w = np.exp(e - e.max(1)[:, None])
+    w /= w.sum(1)[:, None]
+    slopes = w * (grad @ v.T - (grad * (w @ v)).sum(1)[:, None])
+    for what, d, given in (
+        ("softmax", slopes, {"v": v, "grad": grad}),
+        ("logsumexp", w * grad[:, :1], {"grad": grad[:, 0]}),
+    ):
+        got = gram.kernel_reduce_vjp(
+            x, y, "matern32", what=what, wrt=(*wrt, "log_weights"), **given, **soft, **options
+        )
+        expected = gram.kernel_vjp(x, y, "matern32", grad=-2.0 * d, wrt=wrt, **options)
+        for g, wanted in zip(got, (*expected, d.sum(0)), strict=True):
+            np.testing.assert_allclose(g, wanted, atol=1e-12)
+    of_v = gram.kernel_reduce_vjp(
+        x, y, "matern32", what="softmax", v=v[:, 0], grad=grad[:, 0], wrt="v", **soft, **options
+    )
+    np.testing.assert_allclose(of_v, w.T @ grad[:, 0], atol=1e-12)
+    need = gram.workspace("kernel_reduce_vjp", x, y, what="logsumexp", grad=grad[:, 0])
+    assert 0 < need[0] < 10**8
+
+
 def test_log_weights_join_the_exponents(dtype):
     x, y, v = (draw(m, 3, dtype=dtype, seed=m) for m in (20, 700, 700))
     logs = draw(700, seed=9).astype(dtype)

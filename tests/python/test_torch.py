@@ -505,6 +505,10 @@ def operators(device):
         "kernel_reduce": (
             x, y, bandwidth, None, [], y.detach(), y.detach()[:, 0], "softmax", 0.5, *GAUSSIAN,
         ),
+        "kernel_reduce_vjp": (
+            *plain, None, [], plain[0], plain[1], plain[1][:, 0], "softmax", 0.5, *GAUSSIAN,
+            ["x", "v", "log_weights"],
+        ),
         "nearest": (*plain[:2], 2, 2.0, False, None, None, None),
         "second_weight": (*plain, "laplace", [1.0, 2.0, 1.0, 1.0, 1.0, 0.0, 3.0]),
         "pair_slopes": (*plain[:2], *plain[:2], 1.5),
@@ -581,8 +585,11 @@ def test_blocks_of_rows_have_the_gradients_of_all(monkeypatch, device):
     out = lambda: gt.kernel_reduce(x, y, what="softmax", v=v).square().sum()  # noqa: E731
     whole = torch.autograd.grad(out(), (x, y, v))
     monkeypatch.setattr("gram._torch_products._BLOCK", 10)
-    for a, b in zip(torch.autograd.grad(out(), (x, y, v)), whole, strict=True):
-        torch.testing.assert_close(a, b)
+    for again in (False, True):  # by the library, and in blocks of rows
+        found = torch.autograd.grad(out(), (x, y, v), create_graph=again)
+        assert found[0].requires_grad == again
+        for a, b in zip(found, whole, strict=True):
+            torch.testing.assert_close(a, b)
 
 
 def test_places_have_no_gradients(device):

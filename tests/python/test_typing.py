@@ -45,6 +45,11 @@ assert_type(gram.kernel_vjp(x, grad=x), NDArray[Any])
 assert_type(gram.kernel_vjp(t, grad=t, wrt=("x", "y")), tuple[Tensor, ...])
 assert_type(gram.kernel_matmul_vjp(x, v=x, grad=x, wrt="v"), NDArray[Any])
 assert_type(gram.kernel_matmul_vjp(t, v=t, grad=t, wrt=("x", "v")), tuple[Tensor, ...])
+assert_type(gram.kernel_reduce_vjp(x, what="logsumexp", grad=x), NDArray[Any])
+assert_type(
+    gram.kernel_reduce_vjp(t, what="softmax", v=t, grad=t, wrt=("x", "log_weights")),
+    tuple[Tensor, ...],
+)
 assert_type(gram.kernel_logdet(t, seed=1), tuple[float, float])
 assert_type(gram.logdet_operator(lambda v: v, t), tuple[float, float])
 assert_type(gram.solve_operator(lambda v: v, x), NDArray[Any])
