@@ -98,6 +98,9 @@ static const struct vjp_row rows[] = {
      .why = "a tile off the diagonal"},
     {LSE, LAPLACE, .m = 3, .n = 1030, .k = 2, .dtype = GRAM_F64, .row_offset = 1023,
      .why = "the diagonal in two blocks"},
+    {SOFTMAX, GAUSSIAN, .m = 20, .n = 30, .k = 3, .r = 2, .dtype = GRAM_F16, .logs = true,
+     .why = "halves"},
+    {LSE, LAPLACE, .m = 20, .k = 3, .dtype = GRAM_BF16, .same = true, .why = "bfloat16"},
 };
 /* clang-format on */
 

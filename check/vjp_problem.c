@@ -35,6 +35,7 @@ struct problem {
     struct reference_batch batch;
 };
 
+static const char *const dtype_names[] = {"?", "f32", "f64", "f16", "bf16"};
 static const char *const out_names[] = {"grads.x",         "grads.y",
                                         "grads.bandwidth", "grads.regularization",
                                         "grads.v",         "grads.log_weights"};
@@ -66,8 +67,22 @@ gram_kernel_options vjp_options(gram_inner inner, gram_function function)
     return o;
 }
 
+/* Of all but points, which may be halves. */
+static gram_dtype real_of(const struct vjp_row *row)
+{
+    return row->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
+}
+
 static void create(struct harness *h, struct test_tensor *t, const struct vjp_row *row,
                    enum layout layout, const int64_t shape[3])
+{
+    int skip = shape[0] == 0;
+
+    test_tensor_create(h, t, real_of(row), layout, 3 - skip, shape + skip);
+}
+
+static void create_points(struct harness *h, struct test_tensor *t, const struct vjp_row *row,
+                          enum layout layout, const int64_t shape[3])
 {
     int skip = shape[0] == 0;
 
@@ -98,11 +113,11 @@ static void create_outputs(struct harness *h, struct problem *q)
     create(h, &q->out[0], row, row->out_layout, x);
     create(h, &q->out[1], row, row->out_layout, y);
     for (int i = 2; i < 4; i++)
-        test_tensor_create(h, &q->out[i], row->dtype, ROW_MAJOR, q->batch.ndim, q->batch.shape);
+        test_tensor_create(h, &q->out[i], real_of(row), ROW_MAJOR, q->batch.ndim, q->batch.shape);
     if (has_v(row))
         create(h, &q->out[4], row, row->out_layout, v);
     if (row->what)
-        test_tensor_create(h, &q->out[5], row->dtype,
+        test_tensor_create(h, &q->out[5], real_of(row),
                            row->out_layout == REVERSED ? REVERSED : ROW_MAJOR, 2 - (batch == 0),
                            (int64_t[]){batch, n} + (batch == 0));
 }
@@ -195,7 +210,7 @@ static void create_soft_cotangent(struct harness *h, struct problem *q)
 
 static void create_logs(struct harness *h, struct problem *q, int64_t n)
 {
-    test_tensor_create(h, &q->logs, q->row->dtype, ROW_MAJOR, 1, &n);
+    test_tensor_create(h, &q->logs, real_of(q->row), ROW_MAJOR, 1, &n);
     for (int64_t j = 0; j < n; j++)
         test_put(&q->logs.t, j, j == 0 && n > 1 ? -INFINITY : test_uniform(h));
     test_tensor_freeze(&q->logs);
@@ -207,7 +222,7 @@ static void create_grad(struct harness *h, struct problem *q, int64_t n)
     const int64_t batch = row->grad_batch;
 
     if (row->what == GRAM_REDUCE_LOGSUMEXP)
-        test_tensor_create(h, &q->grad, row->dtype, ROW_MAJOR, 2 - (batch == 0),
+        test_tensor_create(h, &q->grad, real_of(row), ROW_MAJOR, 2 - (batch == 0),
                            (int64_t[]){batch, row->m} + (batch == 0));
     else
         create(h, &q->grad, row, row->grad_layout,
@@ -222,8 +237,8 @@ static void setup(struct harness *h, const struct vjp_row *row, struct problem *
     *q = (struct problem){.row = row, .options = vjp_options(row->inner, row->function)};
     q->options.p = gram_number(row->p), q->options.outer_power = gram_number(row->outer);
     q->options.row_offset = row->row_offset, q->options.column_offset = row->column_offset;
-    create(h, &q->x, row, row->x_layout, (int64_t[]){row->x_batch, row->m, row->k});
-    create(h, &q->y, row, row->y_layout, (int64_t[]){row->y_batch, row->n, row->k});
+    create_points(h, &q->x, row, row->x_layout, (int64_t[]){row->x_batch, row->m, row->k});
+    create_points(h, &q->y, row, row->y_layout, (int64_t[]){row->y_batch, row->n, row->k});
     fill(h, &q->x, row->data, 0);
     fill(h, &q->y, row->data, 0.5);
     create_grad(h, q, n);
@@ -356,7 +371,7 @@ static void compare(struct harness *h, const struct problem *q, int which, int64
 {
     double got = test_at(&q->out[which].t, i), want = want_magnitude_scale[0];
     const double terms = (double)(q->row->k + q->row->r + (q->row->what ? soft_terms(q) : 0));
-    double bound = (terms + 300) * test_eps(q->row->dtype) *
+    double bound = (terms + 300) * test_eps(real_of(q->row)) *
                    (want_magnitude_scale[1] + want_magnitude_scale[2]);
 
     CHECK(h, isnan(want) ? isnan(got) : fabs(got - want) <= bound,
@@ -543,6 +558,6 @@ void vjp_row_label(const struct vjp_row *row, char *text, size_t size)
 {
     snprintf(text, size, "%lldx%lldx%lld r=%lld %s inner=%d function=%d p=%g outer=%.3g: %s",
              (long long)row->m, (long long)row->n, (long long)row->k, (long long)row->r,
-             row->dtype == GRAM_F64 ? "f64" : "f32", (int)row->inner, (int)row->function, row->p,
-             row->outer, row->why);
+             dtype_names[row->dtype], (int)row->inner, (int)row->function, row->p, row->outer,
+             row->why);
 }

@@ -16,7 +16,8 @@ PACKAGE = pathlib.Path(__file__).parents[2] / "python" / "gram"
 # The pages of the functions of gram itself, which are too many for one.
 TOPICS = {
     "distances": """cdist nearest median_distance cdist_grad agop""",
-    "kernels": """kernel kernel_matmul kernel_matmul_vjp kernel_reduce kernel_reduce_vjp kernel_vjp""",
+    "kernels": """kernel kernel_matmul kernel_matmul_vjp kernel_reduce kernel_reduce_vjp
+        kernel_vjp""",
     "linear-algebra": """solve_cholesky solve_lu matmul_batched matmul_chunked syrk_ema matrix_power
         matrix_power_many krr_path krr_solve krr_variance
         kernel_logdet solve_operator logdet_operator LinAlgError""",

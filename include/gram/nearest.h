@@ -171,11 +171,12 @@ typedef struct gram_kernel_reduce_grads {
  * grads.log_weights needs no options.log_weights, whose numbers are 0 then.  kernel.output must be
  * GRAM_VALUE, and kernels of a metric have no gradients.
  *
- * x, y, v, the log-weights and grad are f32, or all are f64, with any strides.  Batches of these
- * and of the hyperparameters broadcast, and the gradients have the shape of the batch.  Outputs
- * must not overlap inputs or each other.  Ties, points that coincide, p = INFINITY and refusals are
- * as for gram_kernel_vjp.  A row whose result is NaN gives NaN to all that it depends on, and a
- * logarithm of -INFINITY gives 0.
+ * x, y, v, the log-weights and grad are f32, or all are f64, with any strides; or x and y are f16
+ * or bf16, and the others and the gradients f32, for which scratch holds x and y in f32.  Batches
+ * of these and of the hyperparameters broadcast, and the gradients have the shape of the batch.
+ * Outputs must not overlap inputs or each other.  Ties, points that coincide, p = INFINITY and
+ * refusals are as for gram_kernel_vjp.  A row whose result is NaN gives NaN to all that it depends
+ * on, and a logarithm of -INFINITY gives 0.
  *
  * Error: with e and n from gram_kernel_reduce, a weight w has a relative error of 2 (e + (n + 16)
  * eps), and so has each term of the sums over i or j, of size w (|grad| (|v| + |out|)) times the

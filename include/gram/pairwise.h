@@ -458,8 +458,9 @@ typedef struct gram_kernel_grads {
  *   grads.lengths[k] = sum_ij grad[i, j] dK[i, j] / dl[k].
  * If x and y are one array, its gradient is grads.x + grads.y.  Coordinates that are equal
  * contribute 0, and so do points that coincide if the kernel has no derivative there.  No m by n
- * matrix is stored.  All tensors are f32, or all are f64.  The gradients have the batch shape of
- * the call.  With p = INFINITY, every coordinate whose difference is the largest receives the whole
+ * matrix is stored.  All tensors are f32, or all are f64; or x and y are f16 or bf16 and the
+ * others f32, and scratch holds x and y in f32.  The gradients have the batch shape of the call.
+ * With p = INFINITY, every coordinate whose difference is the largest receives the whole
  * derivative, as in PyTorch, and the others receive none (none at all for points that coincide).  p
  * = 0 has no gradient and is refused, and so is grads.bandwidth with GRAM_EXPRESSION.
  *
@@ -504,12 +505,13 @@ typedef struct gram_kernel_matmul_grads {
  * NULL.  kernel.output must be GRAM_VALUE.  Any other derivative of K that gram_kernel offers gives
  * a gradient by a product: with D = dK / dt it is the sum of grad times gram_kernel_matmul's D v.
  *
- * x is m by k, y is n by k, v is n by r, all of one dtype, f32 or f64, with any strides.  Batches
- * of x, y, v, grad and the hyperparameters broadcast, and the gradients have the shape of the
- * batch.  Outputs must not overlap inputs or each other.  Ties, points that coincide, p = INFINITY
- * and refusals are as for gram_kernel_vjp: nothing is NaN there.  The result does not depend on the
- * number of threads, and every run gives the same bits.  Like gram_kernel_matmul the call can be
- * cancelled on the CPU.
+ * x is m by k, y is n by k, v is n by r, all of one dtype, f32 or f64, with any strides; or x and
+ * y are f16 or bf16, and v, grad and the gradients f32, for which scratch holds x and y in f32.
+ * Batches of x, y, v, grad and the hyperparameters broadcast, and the gradients have the shape of
+ * the batch.  Outputs must not overlap inputs or each other.  Ties, points that coincide, p =
+ * INFINITY and refusals are as for gram_kernel_vjp: nothing is NaN there.  The result does not
+ * depend on the number of threads, and every run gives the same bits.  Like gram_kernel_matmul the
+ * call can be cancelled on the CPU.
  *
  * Scratch never grows with m n.  On the CPU, for 0 < p < INFINITY as a number and for inner
  * products, tiles of weights stay in the first-level cache; each thread holds blocks of points of x

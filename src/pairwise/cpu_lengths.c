@@ -15,7 +15,7 @@ enum {
 
 /* A row and what it is divided by; steps are strides in elements. */
 struct divide_row {
-    const void *in, *centre, *lengths; /* centre NULL: none */
+    const void *in, *centre, *lengths; /* centre NULL: none; lengths NULL: all are 1 */
     void *out;
     int64_t in_step, centre_step, lengths_step, out_step, cols;
 };
@@ -41,7 +41,6 @@ static void divide_row(void *arg, int64_t index, int thread)
     const struct gram_view out = gram_view_alone(&op->out, &op->batch, item);
     struct divide_row row = {
         .in = gram_view_rows(&in, i, 1).data,
-        .lengths = gram_view_item(&op->lengths, &op->batch, item),
         .out = gram_view_rows(&out, i, 1).data,
         .in_step = in.col_stride,
         .centre_step = op->centre.col_stride,
@@ -51,6 +50,8 @@ static void divide_row(void *arg, int64_t index, int thread)
     };
 
     (void)thread;
+    if (op->lengths.data)
+        row.lengths = gram_view_item(&op->lengths, &op->batch, item);
     if (op->centre.data)
         row.centre = gram_view_item(&op->centre, &op->batch, item);
     divide[in.dtype](&row);

@@ -53,7 +53,7 @@ gram_status cuda_lengths_divide(gram_context *g, const struct gram_lengths_divid
         .batch = batch_of(&op->batch, op->in.cols),
         .in = cuda_device_view(&op->in),
         .out = cuda_device_view(&op->out),
-        .lengths = cuda_device_view(&op->lengths),
+        .lengths = cuda_given_view(&op->lengths, op->lengths.data != NULL),
         .centre = cuda_given_view(&op->centre, op->centre.data != NULL),
         .rows = op->in.rows,
         .stored = (long long)op->in.dtype,
@@ -63,7 +63,8 @@ gram_status cuda_lengths_divide(gram_context *g, const struct gram_lengths_divid
     TRY(gram_cuda_check_pointer(g, op->name, &op->in));
     if (op->centre.data)
         TRY(gram_cuda_check_pointer(g, "y", &op->centre));
-    TRY(gram_cuda_check_pointer(g, "options.lengths", &op->lengths));
+    if (op->lengths.data)
+        TRY(gram_cuda_check_pointer(g, "options.lengths", &op->lengths));
     return launch(g, &lengths_divide, op->out.dtype, gram_ceil_div(elements, THREADS), &params);
 }
 

@@ -20,15 +20,27 @@ struct vjp_output {
     struct gram_view *view;
 };
 
-static gram_status check_kernel(gram_context *g, gram_kernel_output output,
-                                const struct gram_cdist_op *op)
+static gram_status check_kernel(gram_context *g, gram_kernel_output output)
 {
     if (output != GRAM_VALUE)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.output is %d, expected GRAM_VALUE",
                          (int)output);
-    if (op->x.dtype != GRAM_F32 && op->x.dtype != GRAM_F64)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "x has dtype %s, expected f32 or f64",
-                         gram_dtype_name(op->x.dtype));
+    return GRAM_OK;
+}
+
+/* Of v, of the cotangent and of gradients: of halves they are f32. */
+static gram_dtype real_of(const struct gram_cdist_op *kernel)
+{
+    return kernel->x.dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
+}
+
+static gram_status check_dtype(gram_context *g, const char *name, const struct gram_view *view,
+                               const struct gram_cdist_op *kernel)
+{
+    if (view->dtype != real_of(kernel))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has dtype %s, expected %s for x in %s", name,
+                         gram_dtype_name(view->dtype), gram_dtype_name(real_of(kernel)),
+                         gram_dtype_name(kernel->x.dtype));
     return GRAM_OK;
 }
 
@@ -55,13 +67,11 @@ static gram_status view_product(gram_context *g, const struct gram_vjp_args *arg
     const struct gram_cdist_op *k = &op->kernel;
 
     if (args->soft && !args->v) {
-        op->v = gram_view_dense(NULL, k->x.dtype, k->y.rows, 0);
+        op->v = gram_view_dense(NULL, real_of(k), k->y.rows, 0);
         return GRAM_OK;
     }
     TRY(gram_view_of(g, &k->batch, "v", args->v, 2, GRAM_READ, &op->v));
-    if (op->v.dtype != k->x.dtype)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "v has dtype %s, expected that of x, %s",
-                         gram_dtype_name(op->v.dtype), gram_dtype_name(k->x.dtype));
+    TRY(check_dtype(g, "v", &op->v, k));
     if (op->v.rows != k->y.rows)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "v has %lld rows, expected %lld",
                          (long long)op->v.rows, (long long)k->y.rows);
@@ -81,9 +91,7 @@ static gram_status view_grad(gram_context *g, const struct gram_vjp_args *args,
     const bool is_vector = args->soft && !args->v;
 
     TRY(gram_view_of(g, &k->batch, "grad", args->grad, is_vector ? 1 : 2, GRAM_READ, &op->grad));
-    if (op->grad.dtype != k->x.dtype)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "grad has dtype %s, expected that of x, %s",
-                         gram_dtype_name(op->grad.dtype), gram_dtype_name(k->x.dtype));
+    TRY(check_dtype(g, "grad", &op->grad, k));
     if (is_vector && op->grad.cols != k->x.rows)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "grad has %lld elements, expected %lld",
                          (long long)op->grad.cols, (long long)k->x.rows);
@@ -107,7 +115,7 @@ static gram_status view_log_weights(gram_context *g, const struct gram_vjp_args 
     if (!args->log_weights)
         return GRAM_OK;
     TRY(gram_view_of(g, &k->batch, name, args->log_weights, 1, GRAM_READ, &op->soft.log_weights));
-    TRY(gram_check_dtype(g, name, args->log_weights, k->x.dtype));
+    TRY(check_dtype(g, name, &op->soft.log_weights, k));
     if (op->soft.log_weights.cols != k->y.rows)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has %lld elements, expected %lld", name,
                          (long long)op->soft.log_weights.cols, (long long)k->y.rows);
@@ -157,9 +165,7 @@ static gram_status view_output(gram_context *g, const struct gram_vjp_args *args
     struct gram_view *v = out->view;
 
     TRY(gram_view_of(g, &kernel->batch, out->name, out->t, out->core, GRAM_WRITE, v));
-    if (v->dtype != kernel->x.dtype)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s has dtype %s, expected that of x, %s",
-                         out->name, gram_dtype_name(v->dtype), gram_dtype_name(kernel->x.dtype));
+    TRY(check_dtype(g, out->name, v, kernel));
     if (v->rows != out->rows || v->cols != out->cols)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "%s is %lld by %lld, expected %lld by %lld",
                          out->name, (long long)v->rows, (long long)v->cols, (long long)out->rows,
@@ -265,7 +271,7 @@ gram_status gram_vjp_describe(gram_context *g, const struct gram_vjp_args *args,
     TRY(gram_kernel_describe(g, &pair, args->options, &op->kernel));
     TRY(gram_options_copy(g, &options, sizeof options, args->options));
     whole.options = &options;
-    TRY(check_kernel(g, options.output, &op->kernel));
+    TRY(check_kernel(g, options.output));
     TRY(args->of_product ? view_product(g, args, op) : check_batch(g, args, &op->kernel));
     TRY(view_grad(g, &whole, op));
     TRY(view_log_weights(g, args, op));

@@ -10,6 +10,9 @@
  *   dK / dx = dK / du / l,   dK / dl = -(sum_i u dK / du + sum_j v dK / dv) / l.
  * The second holds for any c, since dK / du and dK / dv add up to 0 for a function of differences.
  *
+ * Gradients are found in the dtype of the arithmetic.  Halves without lengths are widened in the
+ * same way: divided by 1.
+ *
  * SPDX-License-Identifier: MIT
  */
 #include "pairwise.h"
@@ -139,6 +142,12 @@ static void take(struct gram_layout *l, const struct gram_cdist_op *op, struct d
         take_points(l, d, &d->y);
 }
 
+/* True if a call has points of another dtype than that of its arithmetic. */
+static bool has_halves(const struct gram_cdist_op *op)
+{
+    return op->x.dtype == GRAM_F16 || op->x.dtype == GRAM_BF16;
+}
+
 /* The kernel of the quotients. */
 static void put(const struct divided *d, struct gram_cdist_op *kernel)
 {
@@ -161,7 +170,7 @@ static gram_status divide(gram_context *g, const struct gram_cdist_op *op, const
     struct gram_lengths_divide_op work = {
         .name = "x", .batch = d->own, .in = op->x, .out = d->x, .lengths = op->lengths};
 
-    if (op->inner == GRAM_DIFFERENCE && op->y.rows > 0 &&
+    if (op->lengths.data && op->inner == GRAM_DIFFERENCE && op->y.rows > 0 &&
         !(op->expression && op->expression->of_norms))
         work.centre = gram_view_rows(&op->y, 0, 1);
     TRY(g->backend->lengths_divide(g, &work));
@@ -310,13 +319,15 @@ gram_status gram_lengths_vjp(gram_context *g, struct gram_kernel_vjp_op *op)
 {
     struct length_job job;
 
-    if (!op->kernel.lengths.data)
+    if (!op->kernel.lengths.data && !has_halves(&op->kernel))
         return run_vjp(g, op);
     TRY(open_job(g, op, &job));
     TRY(divide(g, &op->kernel, &job.d));
     TRY(run_in(g, run_vjp, &job.inner, job.lent, job.bytes));
     if (op->want_lengths)
         TRY(run_in(g, run_grad, &job.grad, job.lent, job.bytes));
+    if (!op->kernel.lengths.data)
+        return GRAM_OK;
     if (op->want_x)
         TRY(divide_gradient(g, op, &op->x));
     return op->want_y ? divide_gradient(g, op, &op->y) : GRAM_OK;

@@ -1,7 +1,7 @@
 /*
  * lengths.cu - points divided by lengths, and gradients of lengths
  *
- *   lengths_divide    out[i][k] = (in[i][k] - centre[k]) / lengths[k]
+ *   lengths_divide    out[i][k] = (in[i][k] - centre[k]) / lengths[k], or / 1 without lengths
  *   lengths_sum       sums of x[i][k] to_x[i][k] and y[j][k] to_y[j][k] over a chunk of rows
  *   lengths_grad      out[k] = -(the sum over the chunks) / lengths[k]
  *
@@ -59,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(256)
         c = fabs(c) <= FAR_AWAY ? c : 0;
         ((REAL *)a.out.data)[to] =
             (REAL)quotient_of((double)load_real(a.stored, a.in.data, from) - c,
-                              element(b, a.lengths, item, 0, k));
+                              a.lengths.data ? element(b, a.lengths, item, 0, k) : 1);
     }
 }
 

@@ -15,7 +15,7 @@ static void CAT(divide_row, SOURCE)(const struct divide_row *row)
         double c = centre ? (double)LOAD(centre[k * row->centre_step]) : 0;
         c = fabs(c) <= GRAM_FAR_AWAY ? c : 0;
         out[k * row->out_step] = (real)(((double)LOAD(in[k * row->in_step]) - c) /
-                                        (double)lengths[k * row->lengths_step]);
+                                        (lengths ? (double)lengths[k * row->lengths_step] : 1));
     }
 }
 
