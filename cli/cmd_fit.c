@@ -22,13 +22,16 @@ struct fit {
     const struct fit_settings *s;
     const char *data; /* path */
     struct table table;
-    int64_t target, weights; /* columns; weights -1: none */
+    struct targets targets;
+    gram_column *columns;    /* of the targets, below the held-out rows */
+    int64_t target, weights; /* columns: the first target; weights -1: none */
     int64_t held_out;        /* the first rows of the table */
     gram_context *g;
     gram_machine *machine;
     gram_machine_feature *features;
     struct class_weights class_weights;
     gram_machine_score score;
+    struct judgements judged; /* of several targets */
     struct fit_result result;
     struct progress progress;
 };
@@ -41,7 +44,7 @@ static enum column_kind column_kind(const void *user, const char *name)
         return COLUMN_NUMBER;
     if (name_listed(s->ignore, name))
         return COLUMN_IGNORED;
-    if (strcmp(name, s->target) == 0 && s->task == GRAM_REGRESSION)
+    if (target_named(s->target, name) && s->task == GRAM_REGRESSION)
         return COLUMN_NUMBER;
     return name_listed(s->categorical, name) ? COLUMN_TEXT : COLUMN_ANY;
 }
@@ -62,12 +65,12 @@ static enum exit_status check_list(const struct fit *f, const char *option, cons
     return CLI_OK;
 }
 
-/* Refuses values that the library would also refuse, because only the command knows the lines of
- * the file. */
-static enum exit_status check_values(const struct fit *f, struct failure *why)
+/* Refuses values of a target that the library would also refuse, because only the command knows the
+ * lines of the file. */
+static enum exit_status check_values(const struct fit *f, int64_t column, struct failure *why)
 {
     const struct table *t = &f->table;
-    const struct column *target = &t->columns[f->target];
+    const struct column *target = &t->columns[column];
     const double *numbers = target->numbers;
     const double *weights = f->weights < 0 ? NULL : t->columns[f->weights].numbers;
     const int log = f->s->transform == GRAM_TRANSFORM_LOG,
@@ -81,7 +84,7 @@ static enum exit_status check_values(const struct fit *f, struct failure *why)
             return table_fail(t, f->data, row, f->weights, why,
                               "the weight is %g, expected more than 0", weights[row]);
         if (numbers && ((log && numbers[row] <= 0) || (root && numbers[row] < 0)))
-            return table_fail(t, f->data, row, f->target, why,
+            return table_fail(t, f->data, row, column, why,
                               "the target is %g, expected %s for this --transform", numbers[row],
                               log ? "more than 0" : "at least 0");
     }
@@ -116,17 +119,24 @@ static enum exit_status read_table(struct fit *f, struct failure *why)
     };
 
     TRY(load_table(f->data, &options, &f->table, why));
-    TRY(table_require(&f->table, f->data, s->target, " (--target)", &f->target, why));
+    TRY(targets_find(&f->table, f->data, s->target, &f->targets, why));
+    f->target = f->targets.column[0];
     f->weights = -1;
     if (s->weights)
         TRY(table_require(&f->table, f->data, s->weights, " (--weights)", &f->weights, why));
     TRY(check_list(f, "categorical", s->categorical, why));
     TRY(check_list(f, "ignore", s->ignore, why));
-    if (f->table.columns[f->target].kind == COLUMN_IGNORED)
-        return fail(why, CLI_USAGE, "--ignore names the target, \"%s\"", s->target);
-    TRY(check_values(f, why));
+    for (int64_t i = 0; i < f->targets.count; i++)
+        if (f->table.columns[f->targets.column[i]].kind == COLUMN_IGNORED)
+            return fail(why, CLI_USAGE, "--ignore names the target, \"%s\"",
+                        f->table.columns[f->targets.column[i]].name);
+    TRY(targets_check(&f->table, f->data, &f->targets, s->task, why));
+    for (int64_t i = 0; i < f->targets.count; i++)
+        TRY(check_values(f, f->targets.column[i], why));
     if (f->table.rows == 0)
         return fail(why, CLI_BAD_DATA, "%s has no rows below the header", text_name(f->data));
+    for (int64_t i = 1; i < f->targets.count; i++) /* no features, and no part of the first look */
+        f->table.columns[f->targets.column[i]].kind = COLUMN_IGNORED;
     return CLI_OK;
 }
 
@@ -136,6 +146,10 @@ enum exit_status fit_read(const struct fit_settings *s, const char *path, struct
     struct fit f = {.s = s, .data = path};
     enum exit_status status = read_table(&f, why);
 
+    if (status == CLI_OK && f.targets.count > 1)
+        status = fail(why, CLI_USAGE, "--target names %lld columns, expected one",
+                      (long long)f.targets.count);
+    targets_free(&f.targets);
     *table = f.table;
     *target = f.target;
     *weights = f.weights;
@@ -201,6 +215,7 @@ static enum exit_status read_data(struct fit *f, struct failure *why)
                     text_name(f->data), (long long)f->table.rows, f->table.rows == 1 ? "" : "s",
                     s->holdout);
     TRY(look(f, why));
+    TRY(targets_view(&f->table, &f->targets, f->held_out, &f->columns, why));
     return holdout_shuffle(&f->table, f->held_out, (uint64_t)s->seed, why);
 }
 
@@ -212,42 +227,66 @@ static void show_progress(void *user, double fraction, const char *stage)
 static enum exit_status train(struct fit *f, gram_machine_options *options, struct failure *why)
 {
     const int64_t except[2] = {f->target, f->weights};
-    const gram_column target = table_column(&f->table, f->target, f->held_out);
     struct table_view view;
+    const gram_column *target = f->columns;
     gram_status status;
 
     TRY(fit_categorical(f->s, &f->table, options, why));
     TRY(table_view_make(&f->table, f->held_out, f->table.rows - f->held_out, except, &view, why));
     if (f->weights >= 0)
         options->weights = table_column(&f->table, f->weights, f->held_out).numbers;
-    class_weights_give(&f->class_weights, &target, view.t.rows, options);
+    class_weights_give(&f->class_weights, target, view.t.rows, options);
     options->progress = show_progress;
     options->progress_user = &f->progress;
     progress_begin(&f->progress, f->s->common.progress == PROGRESS_AUTO);
     interrupt_cancels(f->g);
-    status = gram_machine_fit(f->g, &view.t, &target, options, &f->machine);
+    status = f->targets.count == 1
+                 ? gram_machine_fit(f->g, &view.t, target, options, &f->machine)
+                 : gram_machine_fit_targets(f->g, &view.t, target, f->targets.count, options,
+                                            &f->machine);
     status = interrupt_ends(status);
     progress_end(&f->progress);
     free(view.columns);
     return status == GRAM_OK ? CLI_OK : fail_gram(why, status, f->g);
 }
 
+static enum exit_status score_one(struct fit *f, const gram_table *table, struct failure *why)
+{
+    const gram_column truth = table_column(&f->table, f->target, 0);
+    gram_status status;
+
+    interrupt_cancels(f->g);
+    status = gram_machine_evaluate(f->g, f->machine, table, &truth, &f->score);
+    status = interrupt_ends(status);
+    return status == GRAM_OK ? CLI_OK : fail_gram(why, status, f->g);
+}
+
+static enum exit_status score_several(struct fit *f, const gram_table *table, struct failure *why)
+{
+    gram_column *truth;
+    enum exit_status status;
+
+    TRY(targets_view(&f->table, &f->targets, 0, &truth, why));
+    status = judge_targets(f->g, f->machine, table, truth, &f->judged, why);
+    free(truth);
+    f->score = f->judged.mean;
+    f->result.judged = &f->judged;
+    return status;
+}
+
 static enum exit_status score(struct fit *f, struct failure *why)
 {
     const int64_t except[2] = {f->target, f->weights};
-    const gram_column truth = table_column(&f->table, f->target, 0);
     struct table_view view;
-    gram_status status;
+    enum exit_status status;
 
     if (f->held_out == 0)
         return CLI_OK;
     TRY(table_view_make(&f->table, 0, f->held_out, except, &view, why));
-    interrupt_cancels(f->g);
-    status = gram_machine_evaluate(f->g, f->machine, &view.t, &truth, &f->score);
-    status = interrupt_ends(status);
+    status = f->targets.count == 1 ? score_one(f, &view.t, why) : score_several(f, &view.t, why);
     free(view.columns);
     f->result.score = &f->score;
-    return status == GRAM_OK ? CLI_OK : fail_gram(why, status, f->g);
+    return status;
 }
 
 /* The library writes the model, and removes its temporary file itself if that fails. */
@@ -357,6 +396,9 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     TRY(check_outputs(f.s, why));
     status = work(&f, why);
     remarks_free(&f.result.remarks);
+    judgements_free(&f.judged);
+    targets_free(&f.targets);
+    free(f.columns);
     class_weights_free(&f.class_weights);
     free(f.features);
     gram_machine_destroy(f.machine);
@@ -382,6 +424,9 @@ const struct command cmd_fit = {
         "that it was missing. A missing category is a category of its own. Rows without a target "
         "are left out. If a column has more categories than --max-categories, the rare ones count "
         "as one.\n\n"
+        "Several columns in --target, such as --target x,y,z, give one model of all of them, in "
+        "about the time of one. All are regressions, which share the kernel, the learned weights "
+        "of the features and the regularization; rows that lack one of them are left out.\n\n"
         "What is not given is chosen by leave-one-out: the kernel, the bandwidth, the ridge, and "
         "whether to learn features. --trials lists what was compared, --auto goes on with that "
         "until --time-limit, and --fixed takes fixed defaults instead. If nothing is held out, the "

@@ -58,12 +58,13 @@ static const struct option_group groups[] = {
 struct predictions {
     const gram_machine *machine;
     int64_t rows, classes; /* 0 classes: regression */
-    struct matrix value;   /* of every row: the number, or the index of the class */
-    struct matrix proba;   /* rows by classes, if wanted */
-    struct matrix ends;    /* rows by 2, if wanted: lower, upper */
-    int32_t *place;        /* rows by classes, if wanted: in the set, from 1; 0: not in it */
-    int64_t *order;        /* of one row's set */
-    char *text;            /* room for the classes of any set, with separators */
+    int64_t targets;
+    struct matrix value; /* of every row and target: the number, or the index of the class */
+    struct matrix proba; /* rows by classes, if wanted */
+    struct matrix ends;  /* rows by 2 targets, if wanted: lower, upper */
+    int32_t *place;      /* rows by classes, if wanted: in the set, from 1; 0: not in it */
+    int64_t *order;      /* of one row's set */
+    char *text;          /* room for the classes of any set, with separators */
     const struct table *table;
     int64_t *kept, kept_count; /* columns of the table */
     const struct settings *wanted;
@@ -99,11 +100,12 @@ static enum exit_status ask(gram_context *g, const gram_table *table, struct pre
 
 static enum exit_status allocate(struct predictions *p, struct failure *why)
 {
-    const int64_t shape[2] = {p->rows, p->classes}, ends[2] = {p->rows, 2};
+    const int64_t shape[2] = {p->rows, p->classes}, ends[2] = {p->rows, 2 * p->targets};
+    const int64_t values[2] = {p->rows, p->targets};
     const struct settings *s = p->wanted;
     size_t bytes = 1;
 
-    TRY(matrix_allocate(&p->value, GRAM_F64, 1, shape, why));
+    TRY(matrix_allocate(&p->value, GRAM_F64, p->targets > 1 ? 2 : 1, values, why));
     if (s->proba)
         TRY(matrix_allocate(&p->proba, GRAM_F64, 2, shape, why));
     if (!isnan(s->interval))
@@ -133,14 +135,14 @@ static enum exit_status predict(const struct model *m, struct predictions *p, st
     return status;
 }
 
-static double value_at(const struct predictions *p, int64_t row)
+static double value_at(const struct predictions *p, int64_t row, int64_t target)
 {
-    return ((const double *)p->value.memory)[row];
+    return ((const double *)p->value.memory)[row * p->targets + target];
 }
 
 static const char *class_at(const struct predictions *p, int64_t row)
 {
-    const char *name = gram_machine_class_name(p->machine, (int64_t)value_at(p, row));
+    const char *name = gram_machine_class_name(p->machine, (int64_t)value_at(p, row, 0));
 
     return name ? name : "";
 }
@@ -150,9 +152,23 @@ static double proba_at(const struct predictions *p, int64_t row, int64_t class)
     return ((const double *)p->proba.memory)[row * p->classes + class];
 }
 
-static double end_at(const struct predictions *p, int64_t row, int end)
+static double end_at(const struct predictions *p, int64_t row, int64_t target, int end)
 {
-    return ((const double *)p->ends.memory)[2 * row + end];
+    return ((const double *)p->ends.memory)[2 * (row * p->targets + target) + end];
+}
+
+enum {
+    COLUMN_NAME_BYTES = 600
+};
+
+/* The name of a column of the output: what it has, and of several targets also which one. */
+static const char *column_of(const struct predictions *p, const char *what, int64_t target,
+                             char name[COLUMN_NAME_BYTES])
+{
+    if (p->targets == 1)
+        return what;
+    snprintf(name, COLUMN_NAME_BYTES, "%s_%s", what, gram_machine_target_name(p->machine, target));
+    return name;
 }
 
 /* Puts the classes of a row's set in order; returns how many there are. */
@@ -197,15 +213,26 @@ static void write_kept(struct json *j, const struct predictions *p)
     json_end(j);
 }
 
+static const char *const end_names[] = {"lower", "upper"};
+
 static void write_names(struct output *out, const struct predictions *p, char delimiter)
 {
     for (int64_t i = 0; i < p->kept_count; i++) {
         csv_write_field(out, p->table->columns[p->kept[i]].name, delimiter);
         output_write(out, &delimiter, 1);
     }
-    output_text(out, "prediction");
-    if (p->ends.memory)
-        output_format(out, "%clower%cupper", delimiter, delimiter);
+    for (int64_t t = 0; t < p->targets; t++) {
+        char name[COLUMN_NAME_BYTES];
+        if (t > 0)
+            output_write(out, &delimiter, 1);
+        csv_write_field(out, column_of(p, "prediction", t, name), delimiter);
+    }
+    for (int64_t t = 0; p->ends.memory && t < p->targets; t++)
+        for (int end = 0; end < 2; end++) {
+            char name[COLUMN_NAME_BYTES];
+            output_write(out, &delimiter, 1);
+            csv_write_field(out, column_of(p, end_names[end], t, name), delimiter);
+        }
     if (p->place)
         output_format(out, "%cset", delimiter);
     for (int64_t k = 0; p->proba.memory && k < p->classes; k++) {
@@ -257,11 +284,13 @@ static void write_text(struct output *out, const struct predictions *p, char del
         if (p->classes > 0) {
             csv_write_field(out, class_at(p, row), delimiter);
         } else {
-            number_format(number, value_at(p, row));
+            number_format(number, value_at(p, row, 0));
             output_text(out, number);
         }
-        for (int end = 0; p->ends.memory && end < 2; end++)
-            write_number(out, delimiter, end_at(p, row, end));
+        for (int64_t t = 1; t < p->targets; t++)
+            write_number(out, delimiter, value_at(p, row, t));
+        for (int64_t e = 0; p->ends.memory && e < 2 * p->targets; e++)
+            write_number(out, delimiter, end_at(p, row, e / 2, (int)(e % 2)));
         if (p->place)
             write_set(out, p, row, delimiter);
         for (int64_t k = 0; p->proba.memory && k < p->classes; k++)
@@ -281,16 +310,25 @@ static void write_class(struct json *j, const struct predictions *p, const char 
         json_string(j, NULL, name);
 }
 
-static void write_bounds(struct json *j, const struct predictions *p)
+/* The numbers of all rows; of several targets an object by their names.  end -1: predictions. */
+static void write_numbers(struct json *j, const struct predictions *p, const char *name, int end)
 {
-    static const char *const names[] = {"lower", "upper"};
-
-    for (int end = 0; p->ends.memory && end < 2; end++) {
-        json_flat_array(j, names[end]);
+    if (p->targets > 1)
+        json_object(j, name);
+    for (int64_t t = 0; t < p->targets; t++) {
+        json_flat_array(j, p->targets > 1 ? gram_machine_target_name(p->machine, t) : name);
         for (int64_t row = 0; row < p->rows; row++)
-            json_number(j, NULL, end_at(p, row, end));
+            json_number(j, NULL, end < 0 ? value_at(p, row, t) : end_at(p, row, t, end));
         json_end(j);
     }
+    if (p->targets > 1)
+        json_end(j);
+}
+
+static void write_bounds(struct json *j, const struct predictions *p)
+{
+    for (int end = 0; p->ends.memory && end < 2; end++)
+        write_numbers(j, p, end_names[end], end);
     if (!p->place)
         return;
     json_array(j, "set");
@@ -312,14 +350,14 @@ static void write_json(struct output *out, const struct predictions *p)
     json_object(&j, NULL);
     if (p->kept_count > 0)
         write_kept(&j, p);
-    json_flat_array(&j, "prediction");
-    for (int64_t row = 0; row < p->rows; row++) {
-        if (p->classes == 0)
-            json_number(&j, NULL, value_at(p, row));
-        else
+    if (p->classes == 0) {
+        write_numbers(&j, p, "prediction", -1);
+    } else {
+        json_flat_array(&j, "prediction");
+        for (int64_t row = 0; row < p->rows; row++)
             write_class(&j, p, class_at(p, row));
+        json_end(&j);
     }
-    json_end(&j);
     write_bounds(&j, p);
     if (p->proba.memory) {
         json_flat_array(&j, "classes");
@@ -352,20 +390,20 @@ static enum exit_status class_numbers(struct predictions *p, struct failure *why
     return CLI_OK;
 }
 
-/* The prediction and its ends as the three columns of a matrix. */
+/* The prediction and its ends as three columns of a matrix, target after target. */
 static enum exit_status save_ends(const struct predictions *p,
                                   const struct output_settings *settings, struct failure *why)
 {
-    const int64_t shape[2] = {p->rows, 3};
+    const int64_t shape[2] = {p->rows, 3 * p->targets};
     struct matrix all = {.memory = NULL};
     enum exit_status status = matrix_allocate(&all, GRAM_F64, 2, shape, why);
 
-    for (int64_t row = 0; status == CLI_OK && row < p->rows; row++) {
-        double *to = (double *)all.memory + 3 * row;
+    for (int64_t i = 0; status == CLI_OK && i < p->rows * p->targets; i++) {
+        double *to = (double *)all.memory + 3 * i;
 
-        to[0] = value_at(p, row);
-        to[1] = end_at(p, row, 0);
-        to[2] = end_at(p, row, 1);
+        to[0] = value_at(p, i / p->targets, i % p->targets);
+        to[1] = end_at(p, i / p->targets, i % p->targets, 0);
+        to[2] = end_at(p, i / p->targets, i % p->targets, 1);
     }
     if (status == CLI_OK)
         status = matrix_save(&all, settings, why);
@@ -410,9 +448,14 @@ static enum exit_status keep(struct predictions *p, int64_t column, const char *
 {
     const char *name = p->table->columns[column].name;
     const struct settings *s = p->wanted;
-    int taken = strcmp(name, "prediction") == 0 || (!isnan(s->set) && strcmp(name, "set") == 0) ||
-                (!isnan(s->interval) && (strcmp(name, "lower") == 0 || strcmp(name, "upper") == 0));
+    int taken = !isnan(s->set) && strcmp(name, "set") == 0;
 
+    for (int64_t t = 0; t < p->targets; t++) {
+        char of[COLUMN_NAME_BYTES];
+        taken |= strcmp(name, column_of(p, "prediction", t, of)) == 0;
+        for (int end = 0; !isnan(s->interval) && end < 2; end++)
+            taken |= strcmp(name, column_of(p, end_names[end], t, of)) == 0;
+    }
     for (int64_t k = 0; s->proba && k < p->classes && !taken; k++)
         taken = strncmp(name, "proba_", 6) == 0 &&
                 strcmp(name + 6, gram_machine_class_name(p->machine, k)) == 0;
@@ -506,7 +549,11 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     (void)count;
     TRY(model_load(operands[0], &s->common, &model, why));
     struct predictions p = {
-        .machine = model.machine, .classes = gram_machine_class_count(model.machine), .wanted = s};
+        .machine = model.machine,
+        .classes = gram_machine_class_count(model.machine),
+        .targets = gram_machine_target_count(model.machine),
+        .wanted = s,
+    };
     status = check(&p, operands[0], why);
     if (status == CLI_OK)
         status = model_read_table(&model, operands[1], &s->input, s->keep, NULL, &table, why);
@@ -554,8 +601,11 @@ const struct command cmd_predict = {
         "rows that were left out: n of them allow levels up to n / (n + 1). A set always has the "
         "predicted class, which is its first; its classes are separated by |, and JSON has them as "
         "an array. `gram score` says how many rows of a table are covered.\n\n"
-        "A .npy output holds the numbers or, with --proba, one row of probabilities per row of "
-        "DATA, or, with --interval, one row of prediction, lower and upper.",
+        "A model of several targets has one column for each: prediction_NAME and, with --interval, "
+        "lower_NAME and upper_NAME.\n\n"
+        "A .npy output holds the numbers (of several targets, one row per row of DATA) or, with "
+        "--proba, one row of probabilities per row of DATA, or, with --interval, one row of "
+        "prediction, lower and upper, target after target.",
     .examples =
         "  gram predict model.gram new.csv -o predictions.csv\n"
         "  gram predict model.gram new.csv --keep id,name -o predictions.csv\n"

@@ -8,6 +8,7 @@
 #include "number.h"
 #include "progress.h"
 #include "remarks.h"
+#include "targets.h"
 #include "text.h"
 #include "unseen.h"
 #include <stdlib.h>
@@ -165,6 +166,33 @@ static enum exit_status check_labels(const struct model *m, const char *path, co
                 names, used >= sizeof names ? " ..." : "");
 }
 
+/* The same for several targets. */
+static enum exit_status evaluate_targets(const struct model *m, const struct table *t,
+                                         const char *chart, struct judgements *judged,
+                                         struct failure *why)
+{
+    const int64_t none[2] = {-1, -1};
+    struct targets targets = {0};
+    struct table_view view = {.columns = NULL};
+    gram_column *truth = NULL;
+    enum exit_status status;
+
+    if (chart)
+        return fail(why, CLI_USAGE, "--chart draws one target, and the model has %lld",
+                    (long long)gram_machine_target_count(m->machine));
+    status = targets_of(m->machine, t, &targets, why);
+    if (status == CLI_OK)
+        status = targets_view(t, &targets, 0, &truth, why);
+    if (status == CLI_OK)
+        status = table_view_make(t, 0, t->rows, none, &view, why);
+    if (status == CLI_OK)
+        status = judge_targets(m->g, m->machine, &view.t, truth, judged, why);
+    targets_free(&targets);
+    free(view.columns);
+    free(truth);
+    return status;
+}
+
 static enum exit_status evaluate(const struct model *m, const struct table *t, int64_t target,
                                  const char *chart, struct judgement *judged, struct failure *why)
 {
@@ -182,8 +210,8 @@ static enum exit_status evaluate(const struct model *m, const struct table *t, i
 }
 
 static enum exit_status print(const struct settings *s, const gram_machine *machine,
-                              const struct judgement *judged, const struct remarks *remarks,
-                              double seconds, struct failure *why)
+                              const struct judgement *judged, const struct judgements *several,
+                              const struct remarks *remarks, double seconds, struct failure *why)
 {
     struct output out;
 
@@ -191,10 +219,19 @@ static enum exit_status print(const struct settings *s, const gram_machine *mach
     if (s->json) {
         struct json j = json_to(&out);
         json_object(&j, NULL);
-        judgement_json(&j, machine, judged);
+        if (several->of) {
+            score_json(&j, &several->mean);
+            judgements_json(&j, machine, several);
+        } else {
+            judgement_json(&j, machine, judged);
+        }
         json_number(&j, "seconds", seconds);
         remarks_json(&j, remarks);
         json_end(&j);
+    } else if (several->of) {
+        output_text(&out, "means: ");
+        score_text(&out, &several->mean);
+        judgements_text(&out, machine, several);
     } else {
         judgement_text(&out, machine, judged);
     }
@@ -205,6 +242,7 @@ static enum exit_status run(const void *settings, int count, char **operands, st
 {
     const struct settings *s = settings;
     struct judgement judged = {.value = NULL};
+    struct judgements several = {0};
     int64_t start = clock_ns(), target;
     struct model model;
     struct table table;
@@ -220,13 +258,16 @@ static enum exit_status run(const void *settings, int count, char **operands, st
         status = unseen_look(&model, &table, &remarks, why);
     if (status == CLI_OK)
         status = remarks_print(&remarks, "score", operands[1], s->strict, why);
-    if (status == CLI_OK)
+    if (status == CLI_OK && gram_machine_target_count(model.machine) > 1)
+        status = evaluate_targets(&model, &table, s->chart, &several, why);
+    else if (status == CLI_OK)
         status = evaluate(&model, &table, target, s->chart, &judged, why);
     table_free(&table);
     if (status == CLI_OK)
-        status =
-            print(s, model.machine, &judged, &remarks, (double)(clock_ns() - start) / 1e9, why);
+        status = print(s, model.machine, &judged, &several, &remarks,
+                       (double)(clock_ns() - start) / 1e9, why);
     judgement_free(&judged);
+    judgements_free(&several);
     remarks_free(&remarks);
     model_free(&model);
     return status;
@@ -240,7 +281,8 @@ const struct command cmd_score = {
         "Compares the predictions of a model with the target column of DATA, which has the same "
         "name as in training. Rows without a target are left out.\n\n"
         "For a regression it prints the root mean squared error, the mean absolute error, R "
-        "squared and the median absolute error.\n\n"
+        "squared and the median absolute error; for a model of several targets, the means over "
+        "them, and these measures of each.\n\n"
         "For a classification it prints the accuracy (the share of correct classes) and the log "
         "loss; the area under the ROC curve (AUC), the F1 score and the balanced accuracy (the "
         "mean recall of the classes), for which a rare class counts as much as a frequent one; "

@@ -8,6 +8,7 @@
 #include "class_weights.h"
 #include "model.h"
 #include "remarks.h"
+#include "targets.h"
 
 struct fit_settings {
     struct common_settings common;
@@ -30,8 +31,8 @@ enum exit_status fit_options(const struct fit_settings *s, gram_machine_options 
 extern const struct option_row fit_column_options[], fit_hyper_options[], fit_limit_options[];
 
 /*
- * Reads a table as `gram fit` does, and finds the target and the weights (-1: none) in it.  Call
- * table_free in any case.
+ * Reads a table as `gram fit` does, and finds the target, which is one, and the weights (-1: none)
+ * in it.  Call table_free in any case.
  */
 enum exit_status fit_read(const struct fit_settings *s, const char *path, struct table *table,
                           int64_t *target, int64_t *weights, struct failure *why);
@@ -59,8 +60,9 @@ struct fit_result {
     const gram_machine *machine;
     const gram_machine_feature *features; /* the most important first */
     int64_t feature_count, rows;          /* rows that were given to the fit */
-    const gram_machine_score *score;      /* NULL: nothing was held out */
-    struct remarks remarks;               /* on the table */
+    const gram_machine_score *score; /* NULL: nothing was held out; of several targets the mean */
+    const struct judgements *judged; /* of several targets, each, where something was */
+    struct remarks remarks;          /* on the table */
     struct fit_seconds seconds;
 };
 

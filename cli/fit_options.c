@@ -27,7 +27,9 @@ static const struct {
 static const char kernel_names[] = "auto|laplace|l1-laplace|lpq-laplace|product-laplace|gaussian";
 
 static const struct option_row main_rows[] = {
-    COLUMN_NAME("target", 'y', "COLUMN", AT(target), "the column to predict (required)"),
+    COLUMN_NAMES("target", 'y', "COLUMNS", AT(target),
+                 "the column to predict (required), or several of a regression, separated by "
+                 "commas"),
     FILE_NAME("output", 'o', "MODEL", AT(output), NULL, "the model file to write (required)"),
     CHOICE("task", 0, "TASK", AT(task), "auto", "auto|regression|classification",
            "auto: classification if the target is text or has two values, else regression"),

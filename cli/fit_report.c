@@ -104,8 +104,9 @@ static void leave_one_out_text(struct output *out, const struct fit_result *r)
         name = "rows not learned from";
     }
     if (all) {
-        output_format(out, "%s: %s %.4g +- %.2g", name, metric_name(r), number_of(all, "score"),
-                      number_of(all, "spread"));
+        output_format(out, "%s%s: %s %.4g +- %.2g", name,
+                      gram_machine_target_count(r->machine) > 1 ? ", means" : "", metric_name(r),
+                      number_of(all, "score"), number_of(all, "spread"));
         if (gram_machine_task(r->machine) == GRAM_CLASSIFICATION)
             output_format(out, ", log loss %.4g", number_of(all, "log_loss"));
         else
@@ -123,6 +124,7 @@ void fit_json(struct json *j, const struct fit_settings *s, const struct fit_res
     json_object(j, NULL);
     json_string(j, "model", s->output);
     json_string(j, "target", gram_machine_target(r->machine));
+    targets_json(j, r->machine);
     json_string(j, "task", task_name(gram_machine_task(r->machine)));
     json_integer(j, "rows", r->rows);
     json_integer(j, "features", r->feature_count);
@@ -132,6 +134,8 @@ void fit_json(struct json *j, const struct fit_settings *s, const struct fit_res
         score_json(j, r->score);
     else
         leave_one_out_json(j, r);
+    if (r->judged)
+        judgements_json(j, r->machine, r->judged);
     seconds_json(j, &r->seconds);
     class_weight_json(j, gram_machine_describe(r->machine));
     machine_json(j, gram_machine_describe(r->machine));
@@ -142,10 +146,8 @@ void fit_json(struct json *j, const struct fit_settings *s, const struct fit_res
 
 void fit_text(struct output *out, const struct fit_settings *s, const struct fit_result *r)
 {
-    const char *target = gram_machine_target(r->machine);
-
     output_format(out, "%s of ", task_name(gram_machine_task(r->machine)));
-    output_name(out, target, strlen(target));
+    targets_text(out, r->machine);
     output_format(out, " from %lld features, %lld rows", (long long)r->feature_count,
                   (long long)r->rows);
     if (gram_machine_class_count(r->machine) > 0)
@@ -155,8 +157,15 @@ void fit_text(struct output *out, const struct fit_settings *s, const struct fit
         output_format(out, ", scored in %.2f s", r->seconds.score);
     output_text(out, "\n");
     if (r->score) {
-        output_text(out, "held out: ");
+        output_text(out, r->judged ? "held out, means: " : "held out: ");
         score_text(out, r->score);
+    }
+    for (int64_t i = 0; r->judged && i < r->judged->count; i++) {
+        const char *name = gram_machine_target_name(r->machine, i);
+        output_text(out, "  ");
+        output_name(out, name, strlen(name));
+        output_text(out, ": ");
+        score_text(out, &r->judged->of[i].score);
     }
     leave_one_out_text(out, r);
     ensemble_text(out, gram_machine_describe(r->machine));

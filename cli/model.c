@@ -134,16 +134,24 @@ void model_free(struct model *m)
 /* What model_kind is asked with. */
 struct wanted {
     const struct model *model;
-    const char *target; /* NULL: not wanted */
-    const char *keep;   /* names of columns to copy, "all", or NULL */
+    int targets;      /* wanted, too */
+    const char *keep; /* names of columns to copy, "all", or NULL */
 };
+
+static int is_target(const gram_machine *machine, const char *name)
+{
+    for (int64_t i = 0; i < gram_machine_target_count(machine); i++)
+        if (strcmp(name, gram_machine_target_name(machine, i)) == 0)
+            return 1;
+    return 0;
+}
 
 static enum column_kind model_kind(const void *user, const char *name)
 {
     const struct wanted *w = user;
     const gram_machine_feature key = {.name = name}, *found;
 
-    if (w->target && strcmp(name, w->target) == 0)
+    if (w->targets && is_target(w->model->machine, name))
         return gram_machine_task(w->model->machine) == GRAM_REGRESSION ||
                        gram_machine_classes_are_numbers(w->model->machine)
                    ? COLUMN_NUMBER
@@ -161,7 +169,7 @@ enum exit_status model_read_table(const struct model *m, const char *path,
                                   const struct input_settings *input, const char *keep,
                                   int64_t *target, struct table *out, struct failure *why)
 {
-    const struct wanted wanted = {m, target ? gram_machine_target(m->machine) : NULL, keep};
+    const struct wanted wanted = {m, target != NULL, keep};
     const struct csv_options options = {
         .delimiter = input->delimiter,
         .comma = input->decimal == DECIMAL_COMMA,
@@ -175,8 +183,11 @@ enum exit_status model_read_table(const struct model *m, const char *path,
     for (int64_t i = 0; i < m->count && status == CLI_OK; i++)
         status =
             table_require(out, path, m->features[i].name, ", which the model needs", &index, why);
-    if (status == CLI_OK && target)
-        status = table_require(out, path, wanted.target, ", the target", target, why);
+    for (int64_t i = gram_machine_target_count(m->machine); target && status == CLI_OK && i > 0;
+         i--)
+        status =
+            table_require(out, path, gram_machine_target_name(m->machine, i - 1), ", the target",
+                          target, why); /* the first is the last one asked for */
     if (status == CLI_OK)
         status = table_check_finite(out, path, why);
     if (status != CLI_OK)

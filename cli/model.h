@@ -44,8 +44,9 @@ void model_free(struct model *m);
 
 /*
  * Reads the columns that the model needs, with the kinds that it needs.  With `target`, which
- * receives the index of that column, it also reads the target.  Columns that are in the list `keep`
- * (NULL: none; "all": every one) and that the model does not need are read as text.
+ * receives the index of that column (of several, of the first), it also reads the target.  Columns
+ * that are in the list `keep` (NULL: none; "all": every one) and that the model does not need are
+ * read as text.
  */
 enum exit_status model_read_table(const struct model *m, const char *path,
                                   const struct input_settings *input, const char *keep,

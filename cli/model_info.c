@@ -7,7 +7,7 @@
  */
 #include "model_info.h"
 #include "json_member.h"
-#include "model.h"
+#include "targets.h"
 #include "text.h"
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +56,7 @@ static void write_json(struct output *out, const char *path, const struct model 
     json_object(&j, NULL);
     json_string(&j, "model", path);
     json_string(&j, "target", gram_machine_target(m->machine));
+    targets_json(&j, m->machine);
     json_string(&j, "task", task_name(gram_machine_task(m->machine)));
     text = member(m, "rows", &size);
     json_raw(&j, "rows", text, size);
@@ -120,7 +121,7 @@ static void write_text(struct output *out, const struct model *m,
     int room = 0;
 
     output_format(out, "%s of ", task_name(gram_machine_task(m->machine)));
-    write_name(out, gram_machine_target(m->machine));
+    targets_text(out, m->machine);
     output_format(out, " from %lld columns, learned from %.*s rows\n", (long long)m->count,
                   (int)size, text);
     write_classes(out, m);

@@ -94,6 +94,10 @@ enum exit_status permuted_find(const struct model *m, const char *path,
     enum exit_status status;
 
     *out = (struct permuted){.repeats = settings->repeats};
+    if (gram_machine_target_count(m->machine) > 1)
+        return fail(why, CLI_USAGE,
+                    "--permutation is about the error of one target, and the model has %lld",
+                    (long long)gram_machine_target_count(m->machine));
     TRY(model_read_table(m, path, input, NULL, &target, &table, why));
     const int64_t except[2] = {target, -1};
     status = table_view_make(&table, 0, table.rows, except, &view, why);

@@ -38,6 +38,12 @@ COMMANDS = {
         "--weights w".split(),
         ["o"],
     ),
+    "fit targets": (
+        ["fit", "d.csv", "-y", "y,w", "-o", "o", "--task", "regression", "--holdout", "0.2"],
+        ["o"],
+    ),
+    "predict targets": (["predict", "two.gram", "d.csv", "--interval", "0.5", "-o", "o"], ["o"]),
+    "score targets": (["score", "two.gram", "d.csv"], []),
     "predict": (["predict", "colour.gram", "d.csv", "--proba", "-o", "o.json"], ["o.json"]),
     "predict, interval": (["predict", "m.gram", "d.csv", "--interval", "0.5", "-o", "o"], ["o"]),
     "predict, set": (["predict", "colour.gram", "d.csv", "--set", "0.5", "-o", "o"], ["o"]),
@@ -102,6 +108,7 @@ def inputs(tmp_path_factory):
     np.save(folder / "d.npy", np.arange(8, dtype="float32").reshape(4, 2))
     fit = ["fit", folder / "d.csv", "-i", "0"]
     gram(*fit, "-y", "y", "-o", folder / "m.gram")
+    gram(*fit, "-y", "y,w", "--task", "regression", "-o", folder / "two.gram")
     gram(*fit, "-y", "colour", "-o", folder / "colour.gram", "--leaf-rows", 20)
     here = {**os.environ, "GRAM_CACHE_DIR": str(folder / "cache")}
     gram("tune", "eigh", 1, 2, "--device", "cpu", env=here)
