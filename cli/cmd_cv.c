@@ -69,14 +69,16 @@ static const struct option_group groups[] = {
 };
 
 enum {
-    MOST_MEASURES = 7
+    MOST_MEASURES = 8
 };
 
-/* The measures of a task, in the order of the report. */
+/* The measures of a task, in the order of the report; coverage is the share of the rows in the
+ * intervals or sets of COVERAGE_LEVEL. */
 static const char *const class_names[MOST_MEASURES] =
-    {"accuracy", "log_loss", "auc", "f1", "balanced_accuracy", "brier", "calibration_error"},
-                         *const number_names[MOST_MEASURES] = {"rmse", "mae",
-                                                               "median_absolute_error", "r2"};
+    {"accuracy", "log_loss",          "auc",     "f1", "balanced_accuracy",
+     "brier",    "calibration_error", "coverage"},
+                         *const number_names[MOST_MEASURES] = {
+                             "rmse", "mae", "median_absolute_error", "r2", "coverage"};
 
 struct fold {
     int64_t trained, scored;
@@ -258,12 +260,12 @@ static void take_measures(const struct judgement *j, double *out)
 
     if (j->proba) {
         const double values[MOST_MEASURES] = {
-            j->score.score, j->score.log_loss,   c->auc, c->f1, c->balanced_accuracy,
-            c->brier,       c->calibration_error};
+            j->score.score, j->score.log_loss,    c->auc,           c->f1, c->balanced_accuracy,
+            c->brier,       c->calibration_error, j->coverage.share};
         memcpy(out, values, sizeof values);
     } else {
         const double values[MOST_MEASURES] = {j->numbers.rmse, j->numbers.mae, j->numbers.median,
-                                              j->numbers.r2};
+                                              j->numbers.r2, j->coverage.share};
         memcpy(out, values, sizeof values);
     }
 }
@@ -501,8 +503,9 @@ const struct command cmd_cv = {
     .details =
         "Divides the rows of DATA into --folds parts. Each part is predicted by a model that was "
         "trained, as gram fit would, on the other parts. It prints the measures of gram score for "
-        "every fold, their means, and after +- their standard deviations between the folds. No "
-        "model is written.\n\n"
+        "every fold, their means, and after +- their standard deviations between the folds. Among "
+        "them is coverage, the share of the rows that the intervals or sets of 90 % hold. No model "
+        "is written.\n\n"
         "The folds are random. For a classification every fold has about the same share of each "
         "class. With --groups the rows of a group stay together, which is right where rows of one "
         "person or one place resemble each other. With --time the rows are cut in the order of a "

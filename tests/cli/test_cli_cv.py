@@ -48,10 +48,14 @@ def test_a_fold_is_a_fit_and_a_score(tmp_path):
         assert got["rmse"] == pytest.approx(score["score"], rel=1e-9)
         for name in ("mae", "r2", "median_absolute_error"):
             assert got[name] == pytest.approx(score[name], rel=1e-9), name
+        assert got["coverage"] == score["interval"]["coverage"] and 0.6 < got["coverage"] <= 1
         predicted = [r[0] for r in rows_of(gram("predict", "m", "test.csv", cwd=tmp_path))[1:]]
         assert predicted == [said[i] for i in range(90) if held[i]]
     rmse = [f["rmse"] for f in report["folds"]]
     assert report["mean"]["rmse"] == pytest.approx(np.mean(rmse))
+    assert report["mean"]["coverage"] == pytest.approx(
+        np.mean([f["coverage"] for f in report["folds"]])
+    )
     assert report["deviation"]["rmse"] == pytest.approx(np.std(rmse, ddof=1))
 
 
@@ -65,6 +69,7 @@ def test_classes_are_stratified(tmp_path):
     right = np.array(said) == truth
     for k, got in enumerate(report["folds"]):
         assert got["accuracy"] == pytest.approx(right[fold == k + 1].mean())
+        assert got["accuracy"] <= got["coverage"] <= 1  # a set has the class that is predicted
         assert 0 <= got["auc"] <= 1 and got["log_loss"] > 0
     assert report["task"] == "classification"
     again, same, _ = cv(data, "-y", "label", "-k", "4", "--ignore", "who,day")
@@ -115,8 +120,8 @@ def test_text_and_refusals(tmp_path):
     data = table(tmp_path / "t.csv")
     text = gram("cv", data, "-y", "y", "-k", "2", "--ignore", "label,who", *FAST).splitlines()
     assert text[0].startswith("regression of y, 2 folds in ")
-    names = ["fold", "learned", "scored", "rmse", "mae", "median_absolute_error", "r2"]
-    assert text[1].split() == names and len(text) == 8
+    names = ["fold", "learned", "scored", "rmse", "mae", "median_absolute_error", "r2", "coverage"]
+    assert text[1].split() == names and len(text) == 9
     assert text[4].startswith("rmse ") and " +- " in text[4]
     both = refusal("cv", data, "-y", "y", "--groups", "who", "--time", "day", status=USAGE)
     assert both == "gram cv: --groups and --time are both given, expected one of them"
