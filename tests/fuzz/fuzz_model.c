@@ -78,13 +78,14 @@ static void parse(gram_context *g, const uint8_t *data, size_t size)
 static void bound(gram_context *g, const gram_machine *machine, const gram_table *table)
 {
     const int64_t classes = gram_machine_class_count(machine);
-    double ends[2 * ROWS];
+    const int64_t targets = gram_machine_target_count(machine);
+    double *ends = calloc((size_t)(2 * ROWS * targets), sizeof *ends);
     int32_t *place = calloc((size_t)(ROWS * classes) + 1, sizeof *place);
-    gram_tensor interval = gram_matrix(ends, ROWS, 2, GRAM_F64);
+    gram_tensor interval = gram_matrix(ends, ROWS, 2 * targets, GRAM_F64);
     gram_tensor set = gram_matrix(place, ROWS, classes, GRAM_I32);
     gram_status status;
 
-    require(place != NULL);
+    require(ends != NULL && place != NULL);
     status = classes ? gram_machine_predict_set(g, machine, table, 0.4, NULL, &set)
                      : gram_machine_predict_interval(g, machine, table, 0.4, NULL, &interval);
     require((status == GRAM_OK) == (gram_machine_highest_level(machine) > 0));
@@ -93,8 +94,14 @@ static void bound(gram_context *g, const gram_machine *machine, const gram_table
 
         for (int64_t k = 0; k < classes; k++)
             size += place[row * classes + k] > 0;
-        require(size > 0 && !(classes == 0 && ends[2 * row] > ends[2 * row + 1]));
+        require(size > 0);
+        for (int64_t t = 0; classes == 0 && t < targets; t++) {
+            const double *end = ends + 2 * (row * targets + t);
+
+            require(!(end[0] > end[1]));
+        }
     }
+    free(ends);
     free(place);
 }
 
@@ -106,10 +113,12 @@ static void predict(gram_context *g, const gram_machine *machine)
     gram_table table = {ROWS, features, column};
     static const double zeros[ROWS];
     static const char *const missing[ROWS], *const dates[ROWS] = {"2024-03-01T12:30", "3/4/2024"};
-    double out[ROWS];
-    gram_tensor t = gram_vector(out, ROWS, GRAM_F64);
+    const int64_t targets = gram_machine_target_count(machine);
+    double *out = calloc((size_t)(ROWS * targets), sizeof *out);
+    gram_tensor t =
+        targets > 1 ? gram_matrix(out, ROWS, targets, GRAM_F64) : gram_vector(out, ROWS, GRAM_F64);
 
-    require(column != NULL);
+    require(column != NULL && out != NULL && targets > 0 && gram_machine_target_name(machine, 0));
     for (int64_t i = 0; i < features; i++) {
         gram_machine_feature feature = {.size = sizeof feature};
         require(gram_machine_feature_at(g, machine, i, &feature) == GRAM_OK);
@@ -125,6 +134,7 @@ static void predict(gram_context *g, const gram_machine *machine)
         require(*gram_message(g) != 0);
     else
         bound(g, machine, &table);
+    free(out);
     free(column);
 }
 
