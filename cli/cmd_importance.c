@@ -14,7 +14,7 @@ struct settings {
     struct common_settings common;
     struct input_settings input;
     int64_t top, repeats, seed;
-    const char *chart, *output;
+    const char *chart, *output, *target;
     int json, permutation;
 };
 
@@ -28,6 +28,8 @@ struct found {
 static const struct option_row permutation_rows[] = {
     FLAG("permutation", 0, offsetof(struct settings, permutation),
          "measure on the rows of DATA how much the error grows when one column is shuffled"),
+    COLUMN_NAME("target", 'y', "COLUMN", offsetof(struct settings, target),
+                "the target whose error it is, of a model of several"),
     INTEGER("repeats", 0, "N", offsetof(struct settings, repeats), NULL, 1, 1e6,
             "shuffle every column N times (default: 5)"),
     INTEGER("seed", 0, "N", offsetof(struct settings, seed), NULL, 0, 0x1p53,
@@ -149,9 +151,11 @@ static enum exit_status check_operands(const struct settings *s, int count, stru
                     "--permutation needs a table with the target: expected operands MODEL DATA");
     if (!s->permutation && count > 1)
         return fail(why, CLI_USAGE, "DATA is used with --permutation alone; give both or neither");
-    if (!s->permutation && (s->repeats >= 0 || s->seed >= 0))
+    if (!s->permutation && (s->repeats >= 0 || s->seed >= 0 || s->target))
         return fail(why, CLI_USAGE, "--%s is used with --permutation alone",
-                    s->repeats >= 0 ? "repeats" : "seed");
+                    s->target         ? "target"
+                    : s->repeats >= 0 ? "repeats"
+                                      : "seed");
     return CLI_OK;
 }
 
@@ -161,6 +165,7 @@ static enum exit_status find(const struct settings *s, const struct model *m, co
     const struct permuted_settings how = {
         .repeats = s->repeats > 0 ? s->repeats : 5,
         .seed = s->seed > 0 ? s->seed : 0,
+        .target = s->target,
         .show_progress = s->common.progress == PROGRESS_AUTO,
     };
 

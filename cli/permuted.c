@@ -81,6 +81,26 @@ static enum exit_status shuffle(const struct model *m, const gram_table *table,
     return status == GRAM_OK ? CLI_OK : fail_gram(why, status, m->g);
 }
 
+/* One target must be meant. */
+static enum exit_status check_target(const gram_machine *machine, const char *target,
+                                     struct failure *why)
+{
+    const int64_t count = gram_machine_target_count(machine);
+    int known = target == NULL && count == 1;
+
+    for (int64_t i = 0; target && i < count; i++)
+        known |= strcmp(target, gram_machine_target_name(machine, i)) == 0;
+    if (known)
+        return CLI_OK;
+    if (target)
+        return fail(why, CLI_USAGE, "--target is \"%.200s\", which is no target of the model",
+                    target);
+    return fail(why, CLI_USAGE,
+                "--permutation is about the error of one target; name one of the %lld of the model "
+                "with --target",
+                (long long)count);
+}
+
 enum exit_status permuted_find(const struct model *m, const char *path,
                                const struct input_settings *input,
                                const struct permuted_settings *settings, struct permuted *out,
@@ -94,11 +114,10 @@ enum exit_status permuted_find(const struct model *m, const char *path,
     enum exit_status status;
 
     *out = (struct permuted){.repeats = settings->repeats};
-    if (gram_machine_target_count(m->machine) > 1)
-        return fail(why, CLI_USAGE,
-                    "--permutation is about the error of one target, and the model has %lld",
-                    (long long)gram_machine_target_count(m->machine));
+    TRY(check_target(m->machine, settings->target, why));
     TRY(model_read_table(m, path, input, NULL, &target, &table, why));
+    if (settings->target)
+        target = table_find(&table, settings->target); /* the table has all targets */
     const int64_t except[2] = {target, -1};
     status = table_view_make(&table, 0, table.rows, except, &view, why);
     if (status == CLI_OK)

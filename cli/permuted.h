@@ -9,6 +9,7 @@
 
 struct permuted_settings {
     int64_t repeats, seed;
+    const char *target; /* of a model of several; NULL: the only one */
     int show_progress;
 };
 

@@ -90,9 +90,15 @@ def test_score_and_info(folder):
     assert "one target" in refusal(
         "score", "m.gram", "t.csv", "--chart", "o.svg", status=USAGE, cwd=folder
     )
-    assert "one target" in refusal(
-        "importance", "m.gram", "t.csv", "--permutation", status=USAGE, cwd=folder
-    )
+    shuffle = ["importance", "m.gram", "t.csv", "--permutation"]
+    assert "with --target" in refusal(*shuffle, status=USAGE, cwd=folder)
+    said = refusal(*shuffle, "--target", "x", status=USAGE, cwd=folder)
+    assert '--target is "x", which is no target of the model' in said
+    found = gram_json(*shuffle, "--target", NAMES[1], cwd=folder)["permutation"]
+    assert found["error"] == pytest.approx(report["scores"][NAMES[1]]["score"])
+    assert min(increase["mean"] for increase in found["increase"].values()) > 1000
+    said = refusal("importance", "m.gram", "--target", "u", status=USAGE, cwd=folder)
+    assert "--target is used with --permutation alone" in said
     (folder / "few.csv").write_text("x,z,u\n1,2,3\n")
     said = refusal("score", "m.gram", "few.csv", status=BAD_DATA, cwd=folder)
     assert 'no column "n", the target' in said
