@@ -76,15 +76,15 @@ def split(function, table, target):
 
 
 def _targets(values, taken):
-    """Columns of targets; those of a matrix get names that the table does not have."""
+    """Columns of targets; what comes without names gets those that the table does not have."""
     if isinstance(values, dict) or is_frame(values):
         return columns(values)
-    if getattr(values, "ndim", 1) != 2:
-        return [column("target", values)]
+    several = getattr(values, "ndim", 1) == 2
+    numbers = range(values.shape[1]) if several else [""]
     stem = "target"
-    while any(f"{stem}{i}" in taken for i in range(values.shape[1])):
+    while any(f"{stem}{i}" in taken for i in numbers):
         stem += "_"
-    return [column(f"{stem}{i}", values[:, i]) for i in range(values.shape[1])]
+    return [column(f"{stem}{i}", values[:, i] if several else values) for i in numbers]
 
 
 def rows(table):

@@ -201,6 +201,8 @@ def test_several_targets(tmp_path):
     named = gram.Machine.fit(table, ("sum", "square"), iterations=-1, seed=1)
     np.testing.assert_array_equal(named.predict(table), machine.predict(x))
     assert named.features == ["x0", "x1", "x2"]
+    clash = gram.Machine.fit({"target": x[:, 0]}, x[:, 0] ** 2, search=-1, iterations=-1)
+    assert clash.features == ["target"] and clash.target == "target_"
     one = machine.permutation_importance(x, {"square": y["square"]}, repeats=2)
     assert one["x0"].mean() > 10 * abs(one["x1"].mean())
     with pytest.raises(ValueError, match="none of the 2 targets"):
