@@ -6,19 +6,21 @@
 #include "interrupt.h"
 #include "json.h"
 #include "kernel_options.h"
+#include "npy_rows.h"
 #include "progress.h"
 #include "text.h"
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct settings {
     struct common_settings common;
     struct input_settings input;
     struct kernel_settings kernel;
-    const char *row_weights, *centre_points, *predict, *output, *predictions, *chosen;
-    double ridge, tolerance, held_out_rmse, time_limit;
-    int64_t rank, products, centres;
-    int method, refine, dtype, json;
+    const char *row_weights, *centre_points, *predict, *output, *predictions, *chosen, *checkpoint;
+    double ridge, tolerance, held_out_rmse, time_limit, checkpoint_seconds, memory;
+    int64_t rank, products, centres, checkpoint_iterations;
+    int method, refine, dtype, json, resume;
 };
 
 static const struct option_row rows[] = {
@@ -52,6 +54,18 @@ static const struct option_row rows[] = {
            "the most seconds (default: no limit)"),
     FLAG("refine", 0, offsetof(struct settings, refine),
          "repeat cg in f32 for residuals in f64, and write coefficients in f64: for small ridges"),
+    FILE_NAME("checkpoint", 0, "FILE", offsetof(struct settings, checkpoint), NULL,
+              "keep the state of cg or centres in FILE, from where --resume goes on; an interrupt "
+              "by Ctrl-C or SIGTERM and a limit keep it, too"),
+    FLAG("resume", 0, offsetof(struct settings, resume),
+         "go on from the file of --checkpoint, if it is there"),
+    NUMBER("checkpoint-seconds", 0, "S", offsetof(struct settings, checkpoint_seconds), NULL,
+           1e-300, 1e300, "so long between two writes of it (default: 60)"),
+    INTEGER("checkpoint-iterations", 0, "N", offsetof(struct settings, checkpoint_iterations), NULL,
+            1, 0x1p53, "so many iterations between two writes of it (default: by time alone)"),
+    NUMBER("memory", 0, "GIB", offsetof(struct settings, memory), NULL, 1e-6, 1e6,
+           "with centres, read X in pieces where it would take more than so many GiB of memory and "
+           "is a .npy file (default: all that is available)"),
     DTYPE(offsetof(struct settings, dtype),
           "auto: f32 if all inputs are float32 or float16 arrays, else f64"),
     OPTION_END,
@@ -81,11 +95,18 @@ static const struct option_group groups[] = {
     GROUP_END,
 };
 
+enum {
+    MEDIAN_ROWS = 4096 /* of a file that is read in pieces */
+};
+
 /* What is read and what is found; memory NULL: not wanted. */
 struct problem {
     struct matrix x, y, weights, z, points, chosen, alpha, predictions;
+    struct npy_rows file; /* of x where it is read in pieces: x then has some rows, for a median */
+    int64_t rows;         /* of X */
     gram_krr_report report;
-    gram_status status; /* of the solve */
+    gram_status status;     /* of the solve */
+    enum exit_status later; /* of it, where there is an answer all the same */
 };
 
 /* The same where the context computes. */
@@ -123,6 +144,12 @@ static enum exit_status check(const struct settings *s, struct failure *why)
     if (!s->predict != !s->predictions)
         return fail(why, CLI_USAGE, "--%s is given without --%s, which it needs",
                     s->predict ? "predict" : "predictions", s->predict ? "predictions" : "predict");
+    if (!s->checkpoint &&
+        (s->resume || s->checkpoint_iterations > 0 || !isnan(s->checkpoint_seconds)))
+        return fail(why, CLI_USAGE, "--%s is given without --checkpoint, which it needs",
+                    s->resume                      ? "resume"
+                    : s->checkpoint_iterations > 0 ? "checkpoint-iterations"
+                                                   : "checkpoint-seconds");
     if (s->chosen && s->centres < 0)
         return fail(why, CLI_USAGE, "--chosen is given without --centres, which it needs");
     if (s->centres > 0 && s->centre_points)
@@ -145,12 +172,75 @@ static enum exit_status load_one(const struct settings *s, const char *path, int
 }
 
 static enum exit_status check_rows(const char *path, const struct matrix *m, const char *x_path,
-                                   const struct matrix *x, struct failure *why)
+                                   const struct problem *p, struct failure *why)
 {
-    if (m->t.shape[0] == x->t.shape[0])
+    if (m->t.shape[0] == p->rows)
         return CLI_OK;
     return fail(why, CLI_BAD_DATA, "%s has %lld rows, but %s has %lld", text_name(path),
-                (long long)m->t.shape[0], text_name(x_path), (long long)x->t.shape[0]);
+                (long long)m->t.shape[0], text_name(x_path), (long long)p->rows);
+}
+
+/* Bytes of the host that are there. */
+static double room_there(void)
+{
+    gram_info info = {.size = sizeof info};
+    gram_context *g;
+    double room = INFINITY;
+
+    if (gram_context_create(NULL, &g) != GRAM_OK)
+        return room;
+    if (gram_context_info(g, &info) == GRAM_OK)
+        room = 0.8 * (double)info.memory_available;
+    gram_context_destroy(g);
+    return room;
+}
+
+/* The rows of X would not fit, as they are and in f64. */
+static bool is_too_large(const struct settings *s, const struct npy *file)
+{
+    const double bytes = (double)npy_type_size(file->type) + sizeof(double);
+    const double room = isnan(s->memory) ? room_there() : s->memory * 0x1p30;
+
+    return bytes * (double)file->count > room;
+}
+
+/* Rows of X that are evenly apart, for the median of their distances. */
+static enum exit_status load_some(struct problem *p, gram_dtype dtype, struct failure *why)
+{
+    const int64_t count = p->rows < MEDIAN_ROWS ? p->rows : MEDIAN_ROWS;
+    const int64_t shape[2] = {count, p->file.rows.columns}, step = count > 0 ? p->rows / count : 1;
+    const size_t bytes = (size_t)shape[1] * gram_dtype_size(dtype);
+
+    TRY(matrix_allocate(&p->x, dtype, 2, shape, why));
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t row = i * step;
+
+        TRY(npy_rows_read(&p->file, &row, 1, (char *)p->x.memory + (size_t)i * bytes, why));
+    }
+    return CLI_OK;
+}
+
+/* X, or of a file that is too large for the memory some rows, where there are centres. */
+static enum exit_status load_x(const struct settings *s, const char *path, struct problem *p,
+                               struct failure *why)
+{
+    const bool centres = s->centres > 0 || s->centre_points;
+
+    if (centres)
+        TRY(npy_rows_open(path, &p->file, why));
+    if (p->file.stream && is_too_large(s, &p->file.file)) {
+        const enum npy_type type = p->file.file.type;
+        const bool narrow = s->dtype == DTYPE_F32 ||
+                            (s->dtype == DTYPE_AUTO && (type == NPY_F32 || type == NPY_F16));
+
+        TRY(npy_rows_begin(&p->file, narrow ? GRAM_F32 : GRAM_F64, why));
+        p->rows = p->file.rows.rows;
+        return load_some(p, p->file.rows.dtype, why);
+    }
+    npy_rows_close(&p->file);
+    TRY(load_one(s, path, 0, &p->x, why));
+    p->rows = p->x.t.shape[0];
+    return CLI_OK;
 }
 
 /* Weights of rows are a vector, or a matrix of one column. */
@@ -166,7 +256,7 @@ static enum exit_status load_weights(const struct settings *s, const char *x_pat
         return fail(why, CLI_BAD_DATA, "%s has %lld columns, expected 1", text_name(s->row_weights),
                     (long long)w->t.shape[1]);
     w->t.ndim = 1;
-    return check_rows(s->row_weights, w, x_path, &p->x, why);
+    return check_rows(s->row_weights, w, x_path, p, why);
 }
 
 /* Further rows with the columns of x, if there is a path. */
@@ -194,6 +284,7 @@ static enum exit_status convert(struct problem *p, struct failure *why)
     for (int i = 0; i < LENGTH(all); i++)
         if (all[i]->memory)
             TRY(matrix_convert(all[i], dtype, why));
+    p->file.rows.dtype = dtype;
     return CLI_OK;
 }
 
@@ -203,11 +294,11 @@ static enum exit_status make_results(const struct settings *s, struct problem *p
     const int64_t columns = p->y.t.ndim == 2 ? p->y.t.shape[1] : 1;
     const int64_t count = s->centres > 0     ? s->centres
                           : s->centre_points ? p->points.t.shape[0]
-                                             : p->x.t.shape[0];
+                                             : p->rows;
 
-    if (s->centres > p->x.t.shape[0])
+    if (s->centres > p->rows)
         return fail(why, CLI_USAGE, "--centres is %lld, expected at most %lld, the rows of X",
-                    (long long)s->centres, (long long)p->x.t.shape[0]);
+                    (long long)s->centres, (long long)p->rows);
     if (s->centres > 0)
         TRY(matrix_allocate(&p->chosen, GRAM_I64, 1, &s->centres, why));
     return matrix_allocate(&p->alpha, s->refine ? GRAM_F64 : p->x.t.dtype, p->y.t.ndim,
@@ -217,9 +308,9 @@ static enum exit_status make_results(const struct settings *s, struct problem *p
 static enum exit_status load(const struct settings *s, char *const *paths, struct problem *p,
                              struct failure *why)
 {
-    TRY(load_one(s, paths[0], 0, &p->x, why));
+    TRY(load_x(s, paths[0], p, why));
     TRY(load_one(s, paths[1], 1, &p->y, why));
-    TRY(check_rows(paths[1], &p->y, paths[0], &p->x, why));
+    TRY(check_rows(paths[1], &p->y, paths[0], p, why));
     TRY(load_weights(s, paths[0], p, why));
     TRY(load_points(s, s->predict, paths[0], &p->x, &p->z, why));
     TRY(load_points(s, s->centre_points, paths[0], &p->x, &p->points, why));
@@ -249,12 +340,34 @@ static gram_krr_options options_of(const struct settings *s, struct problem *p, 
     o.seed = (uint64_t)s->kernel.seed;
     o.weights = p->weights.memory ? &at->weights.t : NULL;
     o.report = &p->report;
+    o.rows = p->file.stream ? &p->file.rows : NULL;
+    o.checkpoint = s->checkpoint;
+    o.resume = s->resume;
+    o.checkpoint_seconds = or_zero(s->checkpoint_seconds);
+    o.checkpoint_iterations = s->checkpoint_iterations > 0 ? s->checkpoint_iterations : 0;
     o.centres = s->centre_points ? &at->points.t : NULL;
     if (s->centres > 0) {
         o.centre_count = s->centres;
         o.chosen = &at->chosen.t;
     }
     return o;
+}
+
+/* There is an answer, though something went wrong that must be said in the end. */
+static bool has_answer(const struct problem *p)
+{
+    return p->status == GRAM_NUMERICAL || (p->status == GRAM_IO && p->report.products > 0);
+}
+
+static enum exit_status stopped(const struct settings *s, struct problem *p, gram_context *g,
+                                struct failure *why)
+{
+    struct stat about;
+
+    if (p->status == GRAM_CANCELLED && s->checkpoint && stat(s->checkpoint, &about) == 0)
+        return fail(why, CLI_INTERRUPTED, "interrupted; --resume goes on from %s",
+                    text_name(s->checkpoint));
+    return fail_gram(why, p->status, g);
 }
 
 static enum exit_status solve(gram_context *g, const struct settings *s, struct problem *p,
@@ -266,13 +379,14 @@ static enum exit_status solve(gram_context *g, const struct settings *s, struct 
     progress_begin(&progress, s->common.progress == PROGRESS_AUTO);
     progress_update(&progress, 0, "solving");
     interrupt_cancels(g);
-    p->status = gram_krr_solve(g, &at->x.t, &at->kernel.options, &at->y.t, &options, &at->alpha.t);
+    p->status = gram_krr_solve(g, p->file.stream ? NULL : &at->x.t, &at->kernel.options, &at->y.t,
+                               &options, &at->alpha.t);
     p->status = interrupt_ends(p->status);
     progress_end(&progress);
-    if (p->status != GRAM_OK && p->status != GRAM_NUMERICAL)
-        return fail_gram(why, p->status, g);
-    if (p->status == GRAM_NUMERICAL) /* the message, for the end; what there is is written */
-        fail_gram(why, p->status, g);
+    if (p->status != GRAM_OK && !has_answer(p))
+        return stopped(s, p, g, why);
+    if (p->status != GRAM_OK) /* the message, for the end; what there is is written */
+        p->later = fail_gram(why, p->status, g);
     return device_matrix_fetch(g, &at->alpha, &p->alpha, why);
 }
 
@@ -337,7 +451,9 @@ static enum exit_status take_chosen(gram_context *g, struct problem *p, struct t
 
     TRY(device_matrix_fetch(g, &at->chosen, &p->chosen, why));
     TRY(matrix_allocate(&p->points, p->x.t.dtype, 2, shape, why));
-    for (int64_t i = 0; i < shape[0]; i++)
+    if (p->file.stream)
+        TRY(npy_rows_read(&p->file, row, shape[0], p->points.memory, why));
+    for (int64_t i = 0; i < shape[0] && !p->file.stream; i++)
         memcpy((char *)p->points.memory + (size_t)i * bytes,
                (const char *)p->x.t.data + (size_t)row[i] * bytes, bytes);
     return device_matrix_send(g, &p->points, &at->points, why);
@@ -485,9 +601,10 @@ static enum exit_status run(const void *settings, int count, char **operands, st
             status = write_report(s, &p, &later);
         if (status != CLI_OK)
             *why = later;
-        else if (p.status == GRAM_NUMERICAL)
-            status = CLI_FAILURE;
+        else
+            status = p.later;
     }
+    npy_rows_close(&p.file);
     matrix_free(&p.x);
     matrix_free(&p.y);
     matrix_free(&p.weights);
@@ -530,13 +647,19 @@ const struct command cmd_krr = {
         "function.\n\n"
         "X and Y are numeric tables in text or .npy arrays, with the same number of rows. Y may "
         "have several columns.\n\n"
+        "With centres, a .npy file X may be larger than the memory: it is then read in pieces, "
+        "once for each two products.\n\n"
+        "A solve that may take long, or be ended by others, takes --checkpoint: the same command "
+        "with --resume then goes on where it ended, however it did. A file of other data is "
+        "refused.\n\n"
         "The exit status is 1 if the tolerance is not reached. The best coefficients are written "
         "all the same, unless K with the ridge is not positive definite.",
     .examples =
         "  gram krr x.npy y.npy -k gaussian -L 3.8 --ridge 0.1 -o coefficients.npy\n"
         "  gram krr x.csv y.csv -r 1e-3 --predict new.csv --predictions out.csv\n"
         "  gram krr x.npy y.npy -r 1 --method cg --rank 5000 --device cuda --json\n"
-        "  gram krr x.npy y.npy -r 1 --centres 2000 --chosen rows.csv -o a.npy",
+        "  gram krr x.npy y.npy -r 1 --centres 2000 --chosen rows.csv -o a.npy\n"
+        "  gram krr x.npy y.npy -r 1 --method cg --checkpoint a.gram --resume -o a.npy",
     .least = 2,
     .most = 2,
     .settings_bytes = sizeof(struct settings),

@@ -59,8 +59,8 @@ static enum exit_status read_exactly(FILE *file, const char *path, void *to, siz
     return fail(why, CLI_BAD_DATA, "%s: the file ends inside the %s", path, what);
 }
 
-static enum exit_status read_header(FILE *file, const char *path, struct npy *out, int *swapped,
-                                    struct failure *why)
+enum exit_status npy_read_header(FILE *file, const char *path, struct npy *out, int *swapped,
+                                 struct failure *why)
 {
     unsigned char start[12] = {0};
     size_t length;
@@ -148,7 +148,7 @@ enum exit_status npy_read_stream(FILE *file, const char *path, struct npy *out, 
     enum exit_status status;
 
     *out = (struct npy){.ndim = 0};
-    TRY(read_header(file, path, out, &swapped, why));
+    TRY(npy_read_header(file, path, out, &swapped, why));
     if (__builtin_mul_overflow(out->count, (int64_t)npy_type_size(out->type), &bytes) ||
         (uint64_t)bytes > SIZE_MAX)
         return fail(why, CLI_BAD_DATA, "%s: the number of elements overflows", path);

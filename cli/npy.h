@@ -47,6 +47,10 @@ enum exit_status npy_read(const char *path, struct npy *out, struct failure *why
 enum exit_status npy_read_stream(FILE *file, const char *path, struct npy *out,
                                  struct failure *why);
 
+/* The header alone, up to the first element; swapped: the elements are big-endian. */
+enum exit_status npy_read_header(FILE *file, const char *path, struct npy *out, int *swapped,
+                                 struct failure *why);
+
 /* Bytes of one element, and its name as in messages ("float32"). */
 size_t npy_type_size(enum npy_type type);
 const char *npy_type_name(enum npy_type type);

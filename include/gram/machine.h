@@ -542,6 +542,25 @@ typedef struct gram_krr_report {
     double floor; /* CENTRES: what was added to the diagonal of their kernel matrix */
 } gram_krr_report;
 
+#define GRAM_ROWS_MESSAGE 256
+
+/* Points that are read in blocks, from a file or a stream that may be larger than the memory. */
+typedef struct gram_rows {
+    size_t size;
+    int64_t rows, columns;
+    gram_dtype dtype; /* GRAM_F32 or GRAM_F64 */
+    /* Writes `count` rows from the row `first` on to out, on the host, row after row without gaps,
+     * and returns 0; or writes why it cannot to message, and returns another number.  It is called
+     * in the thread of the call, and more than once for a row, which must be the same each time. */
+    int (*read)(void *user, int64_t first, int64_t count, void *out,
+                char message[GRAM_ROWS_MESSAGE]);
+    void *user;
+} gram_rows;
+
+/* clang-format off */
+#define GRAM_ROWS_INIT GRAM_SIZED_(gram_rows)
+/* clang-format on */
+
 typedef struct gram_krr_options {
     size_t size;
     gram_krr_method method;
@@ -561,6 +580,12 @@ typedef struct gram_krr_options {
     const gram_tensor *centres; /* m by d points of the dtype of x */
     int64_t centre_count;       /* m rows of x, which are drawn, all alike */
     gram_tensor *chosen;        /* receives their numbers: i64, m, without gaps; NULL: not wanted */
+    /* CG and CENTRES: a file from which another call can go on; NULL: none.  See below. */
+    const char *checkpoint;
+    int resume;                    /* 1: go on from the file, if it is there; 0: begin anew */
+    double checkpoint_seconds;     /* between two writes */
+    int64_t checkpoint_iterations; /* the same in iterations; both 0: 60 seconds */
+    const gram_rows *rows;         /* CENTRES: the points, in the place of x, which is NULL then */
 } gram_krr_options;
 
 /* clang-format off */
@@ -613,6 +638,29 @@ typedef struct gram_krr_options {
  * and includes an allowance for rounding.  Small ridges make both pessimistic.  report->rank is m,
  * products counts those with K_nm and with K_mn, and options.rank is not used.
  *
+ * Rows from a disk: with options.rows, x is NULL, and CENTRES reads the points in blocks of some
+ * megabytes, once for each two products and once before the first, so that nothing of n by d is in
+ * memory.  y, weights, centres and alpha have the dtype of the rows.  The answer is that of the
+ * same points in x, but for rounding, and a checkpoint of one serves the other.  GRAM_IO: rows
+ * could not be read; the message has the words of options.rows->read.
+ *
+ * Checkpoints: options.checkpoint is a file with the state of the iteration, which is written every
+ * so many seconds or iterations, when the call is cancelled or ends by options.time_limit or
+ * options.products, and at the end, when it holds the answer.  It is written aside, flushed and
+ * renamed, so that a process may end at any moment, and the former file stays until the next one is
+ * whole.  With options.resume a call goes on where the file stands, and takes the same steps as one
+ * that was never interrupted, but for rounding; without the file it begins anew.  Tolerances,
+ * limits, devices and numbers of threads may be others; options.warm_start, rank and seed are not
+ * read.  A file of other x, y, ridge, weights, kernel, centres, method or options.refine, and one
+ * that is damaged, is refused with GRAM_BAD_DATA, and the message says what differs.
+ * report->products counts those of all calls, and so does options.products.  A file that cannot be
+ * written when the call begins is refused with GRAM_IO.  One that cannot be written later, as on a
+ * full disk, ends nothing: the former file stays, further writes are tried, and if the last one
+ * failed the status is GRAM_IO, or GRAM_NUMERICAL or GRAM_CANCELLED with both messages; alpha and
+ * the report are written as for GRAM_OK.  The size is about 24 bytes for each element of alpha, and
+ * 3 numbers of the dtype (CG).  CHOLESKY, also where AUTO takes it, keeps none.  The format is in
+ * src/krr/krr_checkpoint.c.
+ *
  * GRAM_NUMERICAL: the tolerance was not reached.  report->end and the message say why, alpha holds
  * the best iterate, and the report is of it.  A kernel matrix that is not positive definite is
  * found by a direction p with p^T A p <= 0.  Where CHOLESKY was asked for and breaks down, alpha is
@@ -626,9 +674,9 @@ typedef struct gram_krr_options {
  *
  * Memory, allocated by the call: in f64 x, 7 n numbers per column on the CPU, and 6 of the dtype
  * where the context computes; n (rank + d) numbers of the dtype and 8 rank^2 of f64 (CG; while the
- * preconditioner is made on a GPU also n rank of f64); n^2 of f64 (CHOLESKY); 5 m^2 of f64, and
- * 3 m^2 while it iterates (CENTRES).  CUDA: the call waits for the result, and gives
- * GRAM_UNSUPPORTED during a capture.
+ * preconditioner is made on a GPU also n rank of f64); n^2 of f64 (CHOLESKY); 5 m^2 of f64, and 3
+ * m^2 while it iterates (CENTRES); with options.rows, 32 MB or 512 rows in the place of x.  CUDA:
+ * the call waits for the result, and gives GRAM_UNSUPPORTED during a capture.
  *
  * After Diaz, Epperly, Frangella, Tropp and Webber, Robust, randomized preconditioning for kernel
  * ridge regression, arXiv:2304.12465; CENTRES after Rudi, Carratino and Rosasco, FALKON: an optimal

@@ -22,17 +22,36 @@ enum { /* after the points, the targets at the place of y, and the kernel */
     SEED,
     ROW_WEIGHTS,
     CENTRES,
+    CHECKPOINT,
+    RESUME,
+    CHECKPOINT_SECONDS,
+    CHECKPOINT_ITERATIONS,
     DEVICE,
     REPORT,
     OUT,
     COUNT
 };
 
-static const unsigned char words[] = {
-    PY_KERNEL_WORDS, PY_ridge,      PY_tolerance, PY_held_out_rmse,
-    PY_method,       PY_rank,       PY_products,  PY_time_limit,
-    PY_refine,       PY_warm_start, PY_seed,      PY_row_weights,
-    PY_centres,      PY_device,     PY_report,    PY_out};
+static const unsigned char words[] = {PY_KERNEL_WORDS,
+                                      PY_ridge,
+                                      PY_tolerance,
+                                      PY_held_out_rmse,
+                                      PY_method,
+                                      PY_rank,
+                                      PY_products,
+                                      PY_time_limit,
+                                      PY_refine,
+                                      PY_warm_start,
+                                      PY_seed,
+                                      PY_row_weights,
+                                      PY_centres,
+                                      PY_checkpoint,
+                                      PY_resume,
+                                      PY_checkpoint_seconds,
+                                      PY_checkpoint_iterations,
+                                      PY_device,
+                                      PY_report,
+                                      PY_out};
 static const struct py_signature signature = {"gram.krr_solve", words, COUNT, 3, 2};
 
 /* An array on the CPU, of which the GPU of the call has a copy. */
@@ -47,6 +66,7 @@ struct request {
     gram_krr_options options;
     gram_krr_report report;
     gram_tensor *x, *y, *alpha, *centres, *chosen;
+    PyObject *path; /* bytes, of the checkpoint; or NULL */
     gram_device asked;
     struct lent lent[PY_MOST_ARRAYS];
     int lent_count;
@@ -89,6 +109,24 @@ static int read_limits(PyObject *const *v, struct request *r)
     o->rank = py_given(v[RANK]) && rank == 0 ? -1 : rank;
     o->seed = (uint64_t)seed;
     return 0;
+}
+
+static int read_checkpoint(PyObject *const *v, struct request *r)
+{
+    gram_krr_options *o = &r->options;
+    bool resume = false;
+
+    if (py_bool(signature.name, "resume", v[RESUME], &resume) ||
+        read_double("checkpoint_seconds", v[CHECKPOINT_SECONDS], &o->checkpoint_seconds) ||
+        read_int64("checkpoint_iterations", v[CHECKPOINT_ITERATIONS], &o->checkpoint_iterations))
+        return -1;
+    o->resume = resume;
+    if (!py_given(v[CHECKPOINT]))
+        return 0;
+    if (!PyUnicode_FSConverter(v[CHECKPOINT], &r->path))
+        return -1;
+    o->checkpoint = PyBytes_AsString(r->path);
+    return o->checkpoint ? 0 : -1;
 }
 
 static int read_choices(PyObject *const *v, struct request *r)
@@ -324,6 +362,11 @@ const char py_krr_solve_doc[] =
     "squared errors plus ridge times the square of the norm of the function, which approaches\n"
     "the answer without centres as m grows.  The time is that of 2 n m elements a step, the\n"
     "memory 5 m^2 numbers.  With a number of rows the result is (alpha, rows).\n\n"
+    "checkpoint, a path, is a file with the state of \"cg\" or \"centres\", written every\n"
+    "checkpoint_seconds or checkpoint_iterations (None: 60 seconds), at Ctrl-C, at a limit and\n"
+    "at the end: aside, flushed and renamed.  resume=True goes on from it, if it is there, by\n"
+    "the steps of a call that was never interrupted.  One of other data, kernel, ridge or method,\n"
+    "and one that is damaged, raises ValueError; one that cannot be written raises OSError.\n\n"
     "report, a dict, receives method, reached, end (\"reached\", \"rounding\", \"products\",\n"
     "\"time\" or \"indefinite\"), rank, products, seconds and, computed afresh in float64 for the\n"
     "alpha that is returned, residual (the largest |r| / |y| of a column), residual_rms\n"
@@ -346,30 +389,36 @@ const char py_krr_solve_doc[] =
     ">>> gram.kernel_matmul([[1.5]], x, \"gaussian\", v=alpha).round(2).tolist()\n"
     "[1.0]\n";
 
+static PyObject *solve(struct request *r, PyObject *const *v)
+{
+    struct py_waiting waiting = {.g = r->call.g, .work = work, .argument = r};
+    gram_status status = GRAM_OK;
+
+    r->options.report = &r->report;
+    if (read_arrays(r, v))
+        return py_fail(&r->call);
+    if (py_wait_for(&waiting, &status)) {
+        gram_context_destroy(r->call.g); /* it may still hold the request to stop */
+        r->call.g = NULL;
+        return py_fail(&r->call);
+    }
+    if (py_given(v[REPORT]) && (status == GRAM_OK || status == GRAM_NUMERICAL)) {
+        if (tell(v[REPORT], &r->report))
+            return py_fail(&r->call);
+        status = GRAM_OK;
+    }
+    return py_end(&r->call, status);
+}
+
 PyObject *py_krr_solve(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     struct py_state *state = py_state_of(module);
     struct request r = {.options = GRAM_KRR_OPTIONS_INIT, .report = {.size = sizeof r.report}};
-    struct py_waiting waiting = {.work = work, .argument = &r};
-    PyObject *v[COUNT];
-    gram_status status = GRAM_OK;
+    PyObject *v[COUNT], *result = NULL;
 
-    if (py_parse(state, &signature, args, nargs, kwnames, v) || read_limits(v, &r) ||
-        read_choices(v, &r) || py_open(&r.call, state, signature.name))
-        return NULL;
-    r.options.report = &r.report;
-    if (read_arrays(&r, v))
-        return py_fail(&r.call);
-    waiting.g = r.call.g;
-    if (py_wait_for(&waiting, &status)) {
-        gram_context_destroy(r.call.g); /* it may still hold the request to stop */
-        r.call.g = NULL;
-        return py_fail(&r.call);
-    }
-    if (py_given(v[REPORT]) && (status == GRAM_OK || status == GRAM_NUMERICAL)) {
-        if (tell(v[REPORT], &r.report))
-            return py_fail(&r.call);
-        status = GRAM_OK;
-    }
-    return py_end(&r.call, status);
+    if (!py_parse(state, &signature, args, nargs, kwnames, v) && !read_limits(v, &r) &&
+        !read_choices(v, &r) && !read_checkpoint(v, &r) && !py_open(&r.call, state, signature.name))
+        result = solve(&r, v);
+    Py_XDECREF(r.path);
+    return result;
 }

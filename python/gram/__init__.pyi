@@ -1,4 +1,5 @@
 from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict, TypeVar, overload
 
 import numpy as np
@@ -1509,6 +1510,10 @@ def krr_solve(
     seed: int = 0,
     row_weights: Array | None = None,
     centres: int,
+    checkpoint: str | PathLike[str] | None = None,
+    resume: bool = False,
+    checkpoint_seconds: float | None = None,
+    checkpoint_iterations: int | None = None,
     device: Any = None,
     report: dict[str, Any] | None = None,
     out: Array | None = None,
@@ -1550,6 +1555,10 @@ def krr_solve(
     seed: int = 0,
     row_weights: Array | None = None,
     centres: Array | None = None,
+    checkpoint: str | PathLike[str] | None = None,
+    resume: bool = False,
+    checkpoint_seconds: float | None = None,
+    checkpoint_iterations: int | None = None,
     device: Any = None,
     report: dict[str, Any] | None = None,
     out: Array | None = None,
@@ -1591,6 +1600,10 @@ def krr_solve(
     seed: int = 0,
     row_weights: Array | None = None,
     centres: int,
+    checkpoint: str | PathLike[str] | None = None,
+    resume: bool = False,
+    checkpoint_seconds: float | None = None,
+    checkpoint_iterations: int | None = None,
     device: Any = None,
     report: dict[str, Any] | None = None,
     out: Array | None = None,
@@ -1632,6 +1645,10 @@ def krr_solve(
     seed: int = 0,
     row_weights: Array | None = None,
     centres: Array | None = None,
+    checkpoint: str | PathLike[str] | None = None,
+    resume: bool = False,
+    checkpoint_seconds: float | None = None,
+    checkpoint_iterations: int | None = None,
     device: Any = None,
     report: dict[str, Any] | None = None,
     out: Array | None = None,

@@ -34,6 +34,9 @@ struct cg {
     int64_t *left;   /* columns whose true residual is not yet known to be good enough */
     int64_t waiting; /* how many */
     double end;      /* on the clock of `seconds` */
+    /* What of a state is not told by the above. */
+    enum krr_cg_phase phase;
+    int64_t round, step;
 };
 
 static size_t vector_bytes(int64_t n, int64_t columns, gram_dtype dtype)
@@ -185,8 +188,6 @@ static void tell(struct cg *c, int64_t column, double residual)
         c->report->column = column;
 }
 
-/* ---- Rounds ---------------------------------------------------------------------------------- */
-
 /* The columns of `left` are those at work. */
 static gram_status all_at_work(gram_context *g, struct cg *c)
 {
@@ -195,6 +196,105 @@ static gram_status all_at_work(gram_context *g, struct cg *c)
         c->which[j] = c->left[j];
     return send_which(g, c);
 }
+
+/* ---- What is kept ---------------------------------------------------------------------------- */
+
+/* The largest residual that is carried. */
+static double largest(const struct cg *c)
+{
+    double most = 0;
+
+    for (int64_t j = 0; j < c->it->columns; j++)
+        if (norm_b(c, j) > 0)
+            most = fmax(most, carried(c, j) / norm_b(c, j));
+    return most;
+}
+
+/* The numbers of a state; those of columns that were never at work are 0. */
+static void collect(const struct cg *c, double *numbers)
+{
+    const int64_t columns = c->it->columns;
+
+    memset(numbers, 0, 4 * (size_t)columns * sizeof *numbers);
+    memcpy(numbers, c->host, 2 * (size_t)columns * sizeof *numbers);
+    for (int64_t j = 0; j < c->vectors.columns; j++)
+        numbers[2 * columns + c->which[j]] = rz(c, c->which[j]);
+    memcpy(numbers + 3 * columns, c->before, (size_t)columns * sizeof *numbers);
+}
+
+/* Gives the keeper where the iteration stands. */
+static gram_status keep(gram_context *g, const struct cg *c, bool limits)
+{
+    const struct krr_cg *it = c->it;
+    const bool copied = g->backend->memory_copy != NULL, inside = c->phase != KRR_CG_BETWEEN;
+    const size_t part = (size_t)(it->n * it->columns) * gram_dtype_size(it->dtype);
+    const size_t work = (size_t)(it->n * c->vectors.columns) * gram_dtype_size(it->dtype);
+    const size_t numbers = gram_round64(4 * (size_t)it->columns * sizeof(double));
+    const size_t bytes = numbers + (copied ? part + 2 * work : 0);
+    char *memory = gram_alloc(g, bytes), *at;
+    struct krr_cg_state s = {.phase = c->phase,
+                             .iterations = c->report->iterations,
+                             .round = c->round,
+                             .step = c->step,
+                             .working = inside ? c->vectors.columns : 0,
+                             .waiting = c->waiting,
+                             .which = c->which,
+                             .left = c->left,
+                             .x = it->x,
+                             .r = c->vectors.r,
+                             .d = c->vectors.d};
+    gram_status status;
+
+    if (!memory)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    status = fetch(g, c);
+    collect(c, (double *)(void *)memory);
+    s.numbers = (const double *)(const void *)memory;
+    at = memory + numbers;
+    if (copied && status == GRAM_OK) {
+        status = gram_krr_fetch(g, at, s.x, part);
+        s.x = at;
+        if (status == GRAM_OK && inside)
+            status = gram_krr_fetch(g, at + part, s.r, work);
+        s.r = at + part;
+        if (status == GRAM_OK && inside)
+            status = gram_krr_fetch(g, at + part + work, s.d, work);
+        s.d = at + part + work;
+    }
+    if (status == GRAM_OK)
+        status = it->keeper->take(g, it->keeper->user, &s, limits);
+    gram_free(g, memory, bytes);
+    return status;
+}
+
+/* Goes to where a state stands. */
+static gram_status go_on(gram_context *g, struct cg *c, const struct krr_cg_state *s)
+{
+    const struct krr_cg *it = c->it;
+    const size_t columns = (size_t)it->columns, element = gram_dtype_size(it->dtype);
+    const size_t work = (size_t)(it->n * s->working) * element;
+
+    memcpy(c->host, s->numbers, 3 * columns * sizeof(double));
+    memset(c->host + 3 * columns, 0, 2 * columns * sizeof(double));
+    memcpy(c->before, s->numbers + 3 * columns, columns * sizeof(double));
+    memcpy(c->which, s->which, columns * sizeof *c->which);
+    memcpy(c->left, s->left, columns * sizeof *c->left);
+    c->phase = s->phase;
+    c->round = s->round;
+    c->step = s->step;
+    c->waiting = s->waiting;
+    c->report->iterations = s->iterations;
+    TRY(gram_krr_store(g, c->numbers, c->host, 5 * columns * sizeof(double)));
+    TRY(gram_krr_store(g, it->x, s->x, (size_t)it->n * columns * element));
+    if (s->phase == KRR_CG_BETWEEN)
+        return all_at_work(g, c);
+    c->vectors.columns = s->working;
+    TRY(gram_krr_store(g, c->vectors.r, s->r, work));
+    TRY(gram_krr_store(g, c->vectors.d, s->d, work));
+    return send_which(g, c);
+}
+
+/* ---- Rounds ---------------------------------------------------------------------------------- */
 
 /* Columns whose recursion is below the tolerance leave the round: the last ones take their places.
  * The recursion ends below the tolerance, so that the true residual is there as well. */
@@ -257,29 +357,55 @@ static gram_status look(gram_context *g, struct cg *c, bool *drifted)
     return GRAM_OK;
 }
 
-/* Iterates from the true residuals in r until the carried ones are below the tolerance. */
+/* The next direction, where there is none yet. */
+static gram_status turn(gram_context *g, struct cg *c)
+{
+    if (c->phase == KRR_CG_TURNED)
+        return GRAM_OK;
+    TRY(precondition(g, c));
+    TRY(step(g, c, KRR_TURN));
+    c->phase = KRR_CG_TURNED;
+    return GRAM_OK;
+}
+
+/* One iteration; *wanted: the keeper wants the state. */
+static gram_status iteration(gram_context *g, struct cg *c, bool *wanted)
+{
+    TRY(turn(g, c));
+    TRY(multiply(g, c, c->vectors.d));
+    TRY(step(g, c, KRR_DESCEND));
+    c->phase = KRR_CG_READY;
+    c->step++;
+    ++c->report->iterations;
+    TRY(fetch(g, c));
+    *wanted = c->it->keeper && c->it->keeper->told(g, c->it->keeper->user, largest(c));
+    return gram_cancelled(g) ? gram_fail(g, GRAM_CANCELLED, "cancelled") : GRAM_OK;
+}
+
+/* Iterates from the true residuals in r, or from a state, until the carried ones are below the
+ * tolerance. */
 static gram_status one_round(gram_context *g, struct cg *c)
 {
-    bool drifted = false;
+    bool drifted = false, wanted = false;
 
-    TRY(step(g, c, KRR_RESTART));
-    TRY(leave(g, c));
-    for (int64_t i = 1; c->vectors.columns > 0 && !drifted; i++) {
+    if (c->phase == KRR_CG_BETWEEN) {
+        TRY(step(g, c, KRR_RESTART));
+        c->phase = KRR_CG_READY;
+        c->step = 0;
+    }
+    if (c->phase == KRR_CG_READY)
+        TRY(leave(g, c));
+    while (c->vectors.columns > 0 && !drifted) {
         if (at_limits(c))
-            return GRAM_OK;
-        TRY(precondition(g, c));
-        TRY(step(g, c, KRR_TURN));
-        TRY(multiply(g, c, c->vectors.d));
-        TRY(step(g, c, KRR_DESCEND));
-        TRY(fetch(g, c));
-        ++c->report->iterations;
-        if (gram_cancelled(g))
-            return gram_fail(g, GRAM_CANCELLED, "cancelled");
+            return c->it->keeper ? keep(g, c, true) : GRAM_OK;
+        TRY(iteration(g, c, &wanted));
         if (broken(c))
             return GRAM_OK;
         TRY(leave(g, c));
-        if (c->it->check > 0 && i % c->it->check == 0 && c->vectors.columns > 0)
+        if (c->it->check > 0 && c->step % c->it->check == 0 && c->vectors.columns > 0)
             TRY(look(g, c, &drifted));
+        if (wanted && !drifted)
+            TRY(keep(g, c, false));
     }
     return GRAM_OK;
 }
@@ -355,27 +481,48 @@ static gram_status start(gram_context *g, struct cg *c)
     return GRAM_OK;
 }
 
-static gram_status iterate(gram_context *g, struct cg *c)
+/* All columns, from the first guess. */
+static gram_status begin(gram_context *g, struct cg *c)
 {
     for (c->waiting = 0; c->waiting < c->it->columns; c->waiting++)
         c->left[c->waiting] = c->waiting;
     TRY(all_at_work(g, c));
-    TRY(start(g, c));
-    for (int round = 0;; round++) {
-        bool last = round >= c->it->rounds || at_limits(c);
+    return start(g, c);
+}
 
-        if (round > 0 || c->it->warm) {
-            TRY(true_residual(g, c, c->vectors.r, c->vectors.norm_r));
-            TRY(fetch(g, c));
-        }
-        TRY(sort_out(g, c, round > 0 && !last));
-        if (c->waiting == 0 || last || stopped(c))
+/* The true residuals, and who goes on with them; *more: a round follows. */
+static gram_status between(gram_context *g, struct cg *c, bool *more)
+{
+    bool last = c->round >= c->it->rounds || at_limits(c);
+
+    if (c->round > 0 || c->it->warm) {
+        TRY(true_residual(g, c, c->vectors.r, c->vectors.norm_r));
+        TRY(fetch(g, c));
+    }
+    TRY(sort_out(g, c, c->round > 0 && !last));
+    *more = !(c->waiting == 0 || last || stopped(c));
+    return GRAM_OK;
+}
+
+static gram_status iterate(gram_context *g, struct cg *c)
+{
+    bool more = true;
+
+    if (c->it->keeper && c->it->keeper->from)
+        TRY(go_on(g, c, c->it->keeper->from));
+    else
+        TRY(begin(g, c));
+    for (;; c->round++) {
+        if (c->phase == KRR_CG_BETWEEN)
+            TRY(between(g, c, &more));
+        if (!more)
             break;
         TRY(one_round(g, c));
         if (c->it->observe) {
             tell_carried(c);
             return GRAM_OK;
         }
+        c->phase = KRR_CG_BETWEEN;
         TRY(all_at_work(g, c));
     }
     give_up(c);
@@ -429,6 +576,8 @@ gram_status gram_krr_cg(gram_context *g, const struct krr_cg *it, struct krr_cg_
         memset(host, 0, host_bytes);
         lay_out(g, &c, memory.data, host);
         status = iterate(g, &c);
+        if (status == GRAM_CANCELLED && it->keeper && !(c.phase == KRR_CG_BETWEEN && c.round == 0))
+            (void)keep(g, &c, false); /* which says itself what went wrong */
     } else
         status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", host_bytes);
     gram_free(g, host, host_bytes);

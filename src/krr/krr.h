@@ -99,6 +99,12 @@ int64_t gram_krr_block_entries(const gram_context *g);
 
 /* ---- Solves ---------------------------------------------------------------------------------- */
 
+/* The rows that a preconditioner is made of, in the order of its steps. */
+struct krr_pivots {
+    int64_t *row, *step; /* room for the rank each; step: how many rows it took */
+    int64_t rows, steps; /* 0: they are drawn, and noted here; else these are taken */
+};
+
 /* (K + diag(ridge)) X = B: K is the kernel matrix of the rows of x. */
 struct krr_system {
     gram_tensor x; /* n by d, row-major, on the context's device */
@@ -106,10 +112,11 @@ struct krr_system {
     const double *ridge; /* n numbers on the host */
     const void *b;       /* n by columns, column-major, on the host */
     int64_t columns;
-    double tolerance;       /* of |B - A X| / |B|, the largest over the columns */
-    uint64_t seed;          /* of the preconditioner */
-    int64_t rank;           /* of the preconditioner; 0: the one that pays */
-    const double *diagonal; /* of K, on the host; NULL: it is 1 */
+    double tolerance;          /* of |B - A X| / |B|, the largest over the columns */
+    uint64_t seed;             /* of the preconditioner */
+    int64_t rank;              /* of the preconditioner; 0: the one that pays */
+    const double *diagonal;    /* of K, on the host; NULL: it is 1 */
+    struct krr_pivots *pivots; /* NULL: drawn, and not noted */
 };
 
 struct krr_report {

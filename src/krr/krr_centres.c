@@ -46,6 +46,8 @@ struct centres {
     double *reduced;                  /* m by columns, on the host: Z^T g */
     double *host;                     /* the same size */
     double *norm_q, *norm_z, *norm_b; /* of L^-1 g, of Z^T g, and of Z^T b; one per column */
+    double *norms;                    /* norm_r and these, for a checkpoint */
+    enum krr_stage stage;             /* of what is gone on from; else KRR_LOOKED_AT */
     void *memory;
     size_t bytes;
 };
@@ -313,6 +315,17 @@ static gram_status there_and_back(gram_context *g, struct centres *w, int64_t co
                            w->weights.data ? w->weighted.data : w->u.data, h);
 }
 
+/* K_mn W K_nm t of rows that are read, to wide_h. */
+static gram_status there_and_back_rows(gram_context *g, struct centres *w, int64_t columns,
+                                       const void *t)
+{
+    const struct krr_rows_pass pass = {
+        .wide = w->p->dtype == GRAM_F64, .columns = columns, .v = t, .out = w->host};
+
+    TRY(gram_krr_rows_product(g, w->p, &pass));
+    return gram_krr_store(g, w->wide_h.data, w->host, (size_t)(w->m * columns) * sizeof *w->host);
+}
+
 /* out = Z^T H Z v: the matrix of the iteration. */
 static gram_status multiply(gram_context *g, void *user, int64_t columns, const void *v, void *out)
 {
@@ -326,13 +339,31 @@ static gram_status multiply(gram_context *g, void *user, int64_t columns, const 
         TRY(narrow(g, w, count));
         t = w->t.data;
     }
-    TRY(there_and_back(g, w, columns, t, w->h.data));
-    TRY(g->backend->krr->widen(g, p->dtype, count, w->h.data, w->wide_h.data));
+    if (p->rows.read) {
+        TRY(there_and_back_rows(g, w, columns, t));
+    } else {
+        TRY(there_and_back(g, w, columns, t, w->h.data));
+        TRY(g->backend->krr->widen(g, p->dtype, count, w->h.data, w->wide_h.data));
+    }
     TRY(add_inner(g, w, p->options.ridge, columns, w->wide_t.data, w->wide_h.data));
     return apply_z(g, w, true, columns, w->wide_h.data, out);
 }
 
 /* ---- The certificate ------------------------------------------------------------------------- */
+
+/* K_mn W (y - K_nm a) of rows that are read, to p->residual and at[2]. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): norm_u is written, by the product */
+static gram_status normal_rows(gram_context *g, struct centres *w, double *norm_u,
+                               struct krr_array at[3])
+{
+    struct krr_problem *p = w->p;
+    size_t small = (size_t)(w->m * p->columns) * sizeof(double);
+    const struct krr_rows_pass pass = {
+        .wide = true, .columns = p->columns, .v = at[0].data, .norm_u = norm_u, .out = p->residual};
+
+    TRY(gram_krr_rows_product(g, p, &pass));
+    return gram_krr_store(g, at[2].data, p->residual, small);
+}
 
 /* g = b - H a to p->residual, where the context computes in f64; norm_u is |W (y - K_nm a)|. */
 static gram_status normal_residual(gram_context *g, struct centres *w, struct krr_array at[3],
@@ -343,9 +374,14 @@ static gram_status normal_residual(gram_context *g, struct centres *w, struct kr
     size_t large = (size_t)(p->n * p->columns) * sizeof(double);
 
     TRY(gram_krr_allocate(g, small, &at[0]));
-    TRY(gram_krr_allocate(g, large, &at[1]));
+    TRY(gram_krr_allocate(g, p->rows.read ? sizeof(double) : large, &at[1]));
     TRY(gram_krr_allocate(g, small, &at[2]));
     TRY(gram_krr_store(g, at[0].data, p->alpha, small));
+    if (p->rows.read) {
+        TRY(normal_rows(g, w, norm_u, at));
+        TRY(add_inner(g, w, -p->options.ridge, p->columns, at[0].data, at[2].data));
+        return gram_krr_fetch(g, p->residual, at[2].data, small);
+    }
     TRY(multiply_kernel(g, w, &w->wide_x, &w->wide_c, p->columns, at[0].data, at[1].data));
     TRY(gram_krr_fetch(g, p->residual, at[1].data, large));
     for (int64_t j = 0; j < p->columns; j++) {
@@ -436,20 +472,48 @@ static gram_status look(gram_context *g, struct centres *w)
     return status;
 }
 
+static void set_targets(struct centres *w)
+{
+    struct krr_problem *p = w->p;
+
+    for (int64_t j = 0; j < p->columns; j++)
+        p->target[j] = p->options.tolerance *
+                       (p->options.held_out_rmse > 0 ? p->options.held_out_rmse : w->norm_b[j]);
+}
+
+/* What begin() and look() found, of a file. */
+static void go_on(struct centres *w)
+{
+    struct krr_problem *p = w->p;
+    const struct krr_checkpoint *c = &p->keep;
+    const size_t row = (size_t)p->columns * sizeof *w->norms;
+
+    memcpy(w->reduced, c->residual_before, (size_t)w->m * row);
+    memcpy(p->norm_r, c->norms_before, row);
+    memcpy(w->norm_q, c->norms_before + p->columns, 3 * row); /* norm_z and norm_b, too */
+    w->stage = (enum krr_stage)c->stage;
+    set_targets(w);
+}
+
 /* The norms that the tolerance is of, which are those of an alpha of 0. */
 static gram_status begin(gram_context *g, struct centres *w)
 {
     struct krr_problem *p = w->p;
     size_t bytes = (size_t)(w->m * p->columns) * sizeof(double);
 
+    w->stage = KRR_LOOKED_AT;
+    p->keep.residual = w->reduced;
+    p->keep.norms = w->norms;
+    p->keep.norm_rows = 4;
+    if (p->keep.file) {
+        go_on(w);
+        return GRAM_OK;
+    }
     memcpy(p->best, p->alpha, bytes);
     memset(p->alpha, 0, bytes);
     TRY(look(g, w));
-    for (int64_t j = 0; j < p->columns; j++) {
-        w->norm_b[j] = w->norm_z[j];
-        p->target[j] = p->options.tolerance *
-                       (p->options.held_out_rmse > 0 ? p->options.held_out_rmse : w->norm_b[j]);
-    }
+    memcpy(w->norm_b, w->norm_z, (size_t)p->columns * sizeof *w->norm_b);
+    set_targets(w);
     if (!p->options.warm_start)
         return GRAM_OK;
     memcpy(p->alpha, p->best, bytes);
@@ -497,10 +561,29 @@ static double load_residuals(struct centres *w)
     return p->dtype == GRAM_F32 ? fmax(tolerance, 1e-4) : fmax(tolerance, 1e-12);
 }
 
-static gram_status one_round(gram_context *g, struct centres *w, struct krr_cg_report *report)
+/* What a checkpoint says of the round: the largest residual, of which the iteration tells a part,
+ * and norms. */
+static void note_round(struct centres *w)
+{
+    struct krr_problem *p = w->p;
+    const size_t row = (size_t)p->columns * sizeof *w->norms;
+
+    p->keep.part = INT64_MAX;
+    p->keep.scale = 0;
+    for (int64_t j = 0; j < p->columns; j++)
+        if (p->norm_r[j] > p->target[j] && w->norm_b[j] > 0)
+            p->keep.scale = fmax(p->keep.scale, w->norm_z[j] / w->norm_b[j]);
+    memcpy(w->norms, p->norm_r, row);
+    memcpy(w->norms + p->columns, w->norm_q, 3 * row);
+}
+
+/* Iterates, and adds what it finds to alpha. */
+static gram_status improve(gram_context *g, struct centres *w, struct krr_cg_report *report)
 {
     struct krr_problem *p = w->p;
     const gram_krr_options *o = &p->options;
+    const bool resumed = w->stage == KRR_ITERATING;
+    const struct krr_cg_keeper keeper = gram_krr_checkpoint_keeper(p, resumed);
     size_t bytes = (size_t)(w->m * p->columns) * sizeof(double);
     struct krr_cg cg = {.dtype = GRAM_F64,
                         .n = w->m,
@@ -513,10 +596,13 @@ static gram_status one_round(gram_context *g, struct centres *w, struct krr_cg_r
                         .iterations = iterations_left(p),
                         .rounds = 1,
                         .seconds = INFINITY,
-                        .lenient = true};
+                        .lenient = true,
+                        .keeper = p->keep.path ? &keeper : NULL};
 
     if (cg.iterations > 8 * CG_ROUNDS)
         cg.rounds = CG_ROUNDS, cg.iterations -= CG_ROUNDS - 1;
+    if (resumed)
+        cg.iterations += p->keep.state.iterations;
     cg.tolerance = load_residuals(w);
     if (o->time_limit > 0)
         cg.seconds = fmax(0, p->start + o->time_limit - gram_seconds());
@@ -527,7 +613,22 @@ static gram_status one_round(gram_context *g, struct centres *w, struct krr_cg_r
     for (int64_t j = 0; j < p->columns; j++)
         for (int64_t i = j * w->m; i < (j + 1) * w->m; i++)
             p->alpha[i] += p->norm_r[j] <= p->target[j] ? 0 : w->norm_z[j] * w->host[i];
-    return look(g, w);
+    return GRAM_OK;
+}
+
+static gram_status one_round(gram_context *g, struct centres *w, struct krr_cg_report *report)
+{
+    struct krr_problem *p = w->p;
+    gram_status status;
+
+    note_round(w);
+    if (w->stage != KRR_TO_LOOK_AT)
+        TRY(improve(g, w, report));
+    w->stage = KRR_LOOKED_AT;
+    status = look(g, w);
+    if (status == GRAM_CANCELLED)
+        gram_krr_checkpoint_write(g, p, KRR_TO_LOOK_AT);
+    return status;
 }
 
 static bool out_of_time(const struct krr_problem *p)
@@ -538,20 +639,25 @@ static bool out_of_time(const struct krr_problem *p)
 static gram_status iterate(gram_context *g, struct centres *w, struct krr_cg_report *last)
 {
     struct krr_problem *p = w->p;
+    struct krr_checkpoint *c = &p->keep;
     const int most = p->options.refine ? REFINING_ROUNDS : MOST_ROUNDS;
     size_t bytes = (size_t)(w->m * p->columns) * sizeof(double);
     double excess = gram_krr_excess(p);
     bool on = true;
 
-    for (int round = 0; round < most && excess > 1 && on; round++) {
+    for (; c->round < most && excess > 1 && on; c->round++) {
         double before = excess;
 
         *last = (struct krr_cg_report){.end = KRR_CG_ITERATIONS};
         if (out_of_time(p))
             last->end = KRR_CG_SECONDS;
-        if (out_of_time(p) || iterations_left(p) < 1)
+        if (out_of_time(p) || iterations_left(p) < 1) {
+            c->kept |= w->stage == KRR_ITERATING;
             break;
-        memcpy(p->best, p->alpha, bytes);
+        }
+        c->kept = false;
+        if (w->stage != KRR_TO_LOOK_AT)
+            memcpy(p->best, p->alpha, bytes);
         TRY(one_round(g, w, last));
         excess = gram_krr_excess(p);
         on = excess <= 0.5 * before;
@@ -559,7 +665,14 @@ static gram_status iterate(gram_context *g, struct centres *w, struct krr_cg_rep
             memcpy(p->alpha, p->best, bytes);
             TRY(look(g, w));
         }
+        if (c->kept && excess > 1)
+            break;
     }
+    c->kept &= excess > 1;
+    if (!on)
+        c->round = most; /* another call would bring no more */
+    note_round(w);
+    gram_krr_checkpoint_write(g, p, KRR_LOOKED_AT);
     return GRAM_OK;
 }
 
@@ -568,7 +681,8 @@ static gram_status iterate(gram_context *g, struct centres *w, struct krr_cg_rep
 static gram_status allocate(gram_context *g, struct centres *w)
 {
     struct krr_problem *p = w->p;
-    size_t small = (size_t)(w->m * p->columns), large = (size_t)(p->n * p->columns);
+    size_t small = (size_t)(w->m * p->columns);
+    size_t large = p->rows.read ? 0 : (size_t)(p->n * p->columns);
     size_t size = gram_dtype_size(p->dtype), inner = (size_t)(w->m * w->m) * sizeof(double);
     const bool weighted = p->options.weights != NULL;
     /* w->host also has a vector of the centres alone */
@@ -594,7 +708,7 @@ static gram_status allocate(gram_context *g, struct centres *w)
     TRY(gram_krr_no_ridge(g, w->m, &w->no_ridge));
     if (weighted)
         TRY(gram_krr_send(g, p->ridge, (size_t)p->n * sizeof(double), &w->weights));
-    w->bytes = (2 * small + 3 * (size_t)p->columns) * sizeof(double);
+    w->bytes = (2 * small + 7 * (size_t)p->columns) * sizeof(double);
     w->memory = gram_alloc(g, w->bytes);
     if (!w->memory)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", w->bytes);
@@ -603,6 +717,7 @@ static gram_status allocate(gram_context *g, struct centres *w)
     w->norm_q = w->host + small;
     w->norm_z = w->norm_q + p->columns;
     w->norm_b = w->norm_z + p->columns;
+    w->norms = w->norm_b + p->columns;
     return GRAM_OK;
 }
 

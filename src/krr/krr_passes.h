@@ -165,6 +165,34 @@ enum {
     KRR_CG_CHECK = 50
 };
 
+/* What an iteration that is under way goes on with. */
+enum krr_cg_phase {
+    KRR_CG_BETWEEN, /* x alone: the next round begins with the true residuals */
+    KRR_CG_READY,   /* x, r and d of the last iteration */
+    KRR_CG_TURNED   /* d is the next direction, which is not multiplied yet */
+};
+
+/* Where an iteration stands, on the host.  which and left have a number per column, of which the
+ * first `working` and `waiting` mean something; r and d have the columns at work alone. */
+struct krr_cg_state {
+    enum krr_cg_phase phase;
+    int64_t iterations, round, step; /* step: iterations of this round */
+    int64_t working, waiting;
+    const int64_t *which, *left;
+    const double *numbers; /* norm_b, norm_r, rz, and what the round began with; of each column */
+    const void *x, *r, *d;
+};
+
+/* A solve that is kept from time to time, and that goes on from what was kept. */
+struct krr_cg_keeper {
+    /* Told the largest carried residual after each iteration; true: the state is wanted now. */
+    bool (*told)(gram_context *g, void *user, double residual);
+    /* The state; `limits`: the iteration ends here because its limits say so. */
+    gram_status (*take)(gram_context *g, void *user, const struct krr_cg_state *s, bool limits);
+    void *user;
+    const struct krr_cg_state *from; /* NULL: from the beginning */
+};
+
 /*
  * Conjugate gradients for the columns of A X = B.  Every pointer to numbers is where the context
  * computes; b and x are n by columns, column-major.  A column that has converged leaves, and
@@ -191,6 +219,8 @@ struct krr_cg {
      * Lanczos process; there is one round then, and the residual is the carried one.  Or NULL. */
     void (*observe)(void *observer, int64_t column, double rz, double curvature);
     void *observer;
+    /* NULL: nobody.  A call that is cancelled gives it the state, too. */
+    const struct krr_cg_keeper *keeper;
 };
 
 enum krr_cg_end {
@@ -253,6 +283,7 @@ gram_status gram_krr_cg_verdict(gram_context *g, const struct krr_cg_report *rep
 
 /* pivoted_cholesky.c; ridge is the mean of what is added to the diagonal.  On an error nothing is
  * left to destroy. */
+int64_t gram_krr_rank(int64_t n, int64_t asked); /* at most; asked 0: the one that pays */
 gram_status gram_krr_precondition(gram_context *g, const struct krr_system *system, double ridge,
                                   struct krr_preconditioner *out);
 void gram_krr_preconditioner_destroy(gram_context *g, struct krr_preconditioner *p);

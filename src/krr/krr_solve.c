@@ -8,14 +8,12 @@
  */
 #include "krr_solve.h"
 #include "core/backend.h"
-#include "core/random.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    MOST_PRODUCTS = 1000,
-    SYMMETRY_ROWS = 16
+    MOST_PRODUCTS = 1000
 };
 
 /* The arguments of a call, and views of them. */
@@ -23,6 +21,7 @@ struct krr_call {
     const gram_tensor *x, *y, *alpha;
     const gram_kernel_options *kernel;
     struct gram_view views[5]; /* x, y, alpha, weights, centres */
+    gram_dtype dtype;          /* of the points */
     int64_t unknowns;
 };
 
@@ -64,6 +63,28 @@ static gram_status check_centres(gram_context *g, gram_krr_options *o)
                      (int)o->method);
 }
 
+/* A path, and what goes with one. */
+static gram_status check_checkpoint(gram_context *g, const gram_krr_options *o)
+{
+    TRY(check_number(g, "checkpoint_seconds", o->checkpoint_seconds));
+    if (o->checkpoint_iterations < 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.checkpoint_iterations is %lld, expected 0 or more",
+                         (long long)o->checkpoint_iterations);
+    if (!o->checkpoint && (o->resume || o->checkpoint_iterations > 0 || o->checkpoint_seconds > 0))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.%s is given without options.checkpoint, which it needs",
+                         o->resume                      ? "resume"
+                         : o->checkpoint_iterations > 0 ? "checkpoint_iterations"
+                                                        : "checkpoint_seconds");
+    if (o->checkpoint && o->method == GRAM_KRR_CHOLESKY)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.checkpoint is given, but options.method is %d, "
+                         "GRAM_KRR_CHOLESKY, which keeps none",
+                         (int)o->method);
+    return GRAM_OK;
+}
+
 static gram_status check_options(gram_context *g, gram_krr_options *o)
 {
     if (o->method < GRAM_KRR_AUTO || o->method > GRAM_KRR_CENTRES)
@@ -81,6 +102,7 @@ static gram_status check_options(gram_context *g, gram_krr_options *o)
     if (o->products < 0)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.products is %lld, expected 0 or more",
                          (long long)o->products);
+    TRY(check_checkpoint(g, o));
     if (o->report && o->report->size < sizeof o->report->size)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.report has size %zu, expected sizeof(gram_krr_report)",
@@ -147,24 +169,46 @@ static gram_status view_centres(gram_context *g, struct krr_call *c, const gram_
     if (!o->centres)
         return GRAM_OK;
     TRY(gram_krr_view(g, "options.centres", o->centres, GRAM_READ, &c->views[4]));
-    TRY(gram_check_dtype(g, "options.centres", o->centres, c->x->dtype));
+    TRY(gram_check_dtype(g, "options.centres", o->centres, c->dtype));
     TRY(check_rows(g, "options.centres", &c->views[4], c->views[4].rows, c->views[0].cols));
     c->unknowns = c->views[4].rows;
     return gram_check_apart(g, "alpha", c->alpha, "options.centres", o->centres);
 }
 
-/* x, and the weights of its rows. */
+/* options.rows in the place of x. */
+static gram_status take_rows(gram_context *g, struct krr_call *c, const gram_krr_options *o,
+                             gram_rows *rows)
+{
+    if (!o->rows)
+        return GRAM_OK;
+    if (c->x)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "x and options.rows are given, expected only one of them");
+    if (o->method != GRAM_KRR_CENTRES)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.rows is given without options.centres and "
+                         "options.centre_count, one of which it needs");
+    TRY(gram_krr_rows_check(g, o->rows, rows));
+    c->views[0] = (struct gram_view){.rows = rows->rows, .cols = rows->columns};
+    c->dtype = rows->dtype;
+    return GRAM_OK;
+}
+
+/* x, unless there are options.rows, and the weights of its rows. */
 static gram_status check_points(gram_context *g, struct krr_call *c, const gram_krr_options *o)
 {
-    TRY(gram_krr_view(g, "x", c->x, GRAM_READ, &c->views[0]));
-    TRY(gram_check_real(g, "x", c->x));
-    if (c->x->ndim != 2)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "x has %d dimensions, expected 2",
-                         (int)c->x->ndim);
+    if (c->x || !o->rows) {
+        TRY(gram_krr_view(g, "x", c->x, GRAM_READ, &c->views[0]));
+        TRY(gram_check_real(g, "x", c->x));
+        if (c->x->ndim != 2)
+            return gram_fail(g, GRAM_INVALID_ARGUMENT, "x has %d dimensions, expected 2",
+                             (int)c->x->ndim);
+        c->dtype = c->x->dtype;
+    }
     if (!o->weights)
         return GRAM_OK;
     TRY(gram_krr_view(g, "options.weights", o->weights, GRAM_READ, &c->views[3]));
-    TRY(gram_check_dtype(g, "options.weights", o->weights, c->x->dtype));
+    TRY(gram_check_dtype(g, "options.weights", o->weights, c->dtype));
     return check_rows(g, "options.weights", &c->views[3], c->views[0].rows, 1);
 }
 
@@ -174,17 +218,18 @@ static gram_status check_tensors(gram_context *g, struct krr_call *c, const gram
 
     TRY(check_points(g, c, o));
     TRY(gram_krr_view(g, "y", c->y, GRAM_READ, y));
-    TRY(gram_check_dtype(g, "y", c->y, c->x->dtype));
+    TRY(gram_check_dtype(g, "y", c->y, c->dtype));
     TRY(check_rows(g, "y", y, x->rows, -1));
     TRY(gram_krr_view(g, "alpha", c->alpha, GRAM_WRITE, alpha));
     if (c->alpha->dtype != GRAM_F64)
-        TRY(gram_check_dtype(g, "alpha", c->alpha, c->x->dtype));
+        TRY(gram_check_dtype(g, "alpha", c->alpha, c->dtype));
     if (c->alpha->ndim != c->y->ndim)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "alpha has %d dimensions, expected %d as y",
                          (int)c->alpha->ndim, (int)c->y->ndim);
     TRY(view_centres(g, c, o));
     TRY(check_rows(g, "alpha", alpha, c->unknowns, y->cols));
-    TRY(gram_check_apart(g, "alpha", c->alpha, "x", c->x));
+    if (!o->rows)
+        TRY(gram_check_apart(g, "alpha", c->alpha, "x", c->x));
     TRY(gram_check_apart(g, "alpha", c->alpha, "y", c->y));
     return o->weights ? gram_check_apart(g, "alpha", c->alpha, "options.weights", o->weights)
                       : GRAM_OK;
@@ -204,8 +249,9 @@ static gram_status describe(gram_context *g, struct krr_call *c, const gram_krr_
     TRY(gram_options_copy(g, &p->options, sizeof p->options, given));
     TRY(check_options(g, &p->options));
     TRY(check_kernel(g, c->kernel, &p->kernel));
+    TRY(take_rows(g, c, &p->options, &p->rows));
     TRY(check_tensors(g, c, &p->options));
-    p->dtype = c->x->dtype;
+    p->dtype = c->dtype;
     p->n = c->views[0].rows;
     p->width = c->views[0].cols;
     p->columns = c->views[1].cols;
@@ -332,74 +378,6 @@ static gram_status widen_kernel(gram_context *g, struct krr_problem *p)
     return status;
 }
 
-/* k(x_i, x_i), by kernel matrices of one point each; one is enough where it is the same for all. */
-gram_status gram_krr_load_diagonal(gram_context *g, const char *name, struct krr_problem *p)
-{
-    bool same = p->kernel.inner == GRAM_DIFFERENCE && p->kernel.function != GRAM_EXPRESSION;
-    int64_t count = same ? gram_least(p->n, 1) : p->n;
-    gram_tensor x = gram_krr_matrix(g, p->wide_x.data, count, p->width, GRAM_F64), out;
-    struct krr_array there = {0};
-    gram_status status;
-
-    TRY(gram_krr_allocate(g, (size_t)count * sizeof(double), &there));
-    x.ndim = 3;
-    x.shape[1] = 1, x.shape[2] = p->width;
-    x.stride[1] = p->width, x.stride[2] = 1;
-    out = gram_krr_matrix(g, there.data, count, 1, GRAM_F64);
-    out.ndim = 3;
-    out.shape[2] = 1, out.stride[2] = 1;
-    status = gram_kernel(g, &x, NULL, &p->wide_kernel, &out);
-    if (status == GRAM_OK)
-        status = gram_krr_fetch(g, p->diagonal, there.data, (size_t)count * sizeof(double));
-    gram_krr_free(g, &there);
-    TRY(status);
-    g->call = p->call;
-    for (int64_t i = 0; i < p->n; i++) {
-        if (same)
-            p->diagonal[i] = p->diagonal[0];
-        if (!(p->diagonal[i] >= 0 && p->diagonal[i] < INFINITY))
-            return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                             "kernel is not positive definite: k(x, x) is %g for row %lld of %s",
-                             p->diagonal[i], (long long)i, name);
-        p->most_diagonal = fmax(p->most_diagonal, p->diagonal[i]);
-    }
-    return GRAM_OK;
-}
-
-/* An expression of norms may be another one way than the other: some rows of x show it. */
-static gram_status check_expression(gram_context *g, struct krr_problem *p)
-{
-    int64_t count = gram_least(p->n, SYMMETRY_ROWS), step = count > 0 ? p->n / count : 1;
-    gram_tensor x = gram_krr_matrix(g, p->wide_x.data, count, p->width, GRAM_F64), y, out;
-    double k[SYMMETRY_ROWS * SYMMETRY_ROWS] = {0};
-    struct krr_array there = {0};
-    gram_status status;
-
-    if (p->kernel.function != GRAM_EXPRESSION)
-        return GRAM_OK;
-    TRY(gram_krr_allocate(g, sizeof k, &there));
-    x.stride[0] = step * p->width;
-    y = x;
-    out = gram_krr_matrix(g, there.data, count, count, GRAM_F64);
-    status = gram_kernel(g, &x, &y, &p->wide_kernel, &out);
-    if (status == GRAM_OK)
-        status = gram_krr_fetch(g, k, there.data, (size_t)(count * count) * sizeof *k);
-    gram_krr_free(g, &there);
-    TRY(status);
-    g->call = p->call;
-    for (int64_t i = 0; i < count; i++)
-        for (int64_t j = 0; j < i; j++) {
-            double one = k[i * count + j], other = k[j * count + i];
-
-            if (fabs(one - other) > 1e-6 * (fabs(one) + fabs(other)))
-                return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                                 "kernel.expression is not symmetric: it is %g for the rows %lld "
-                                 "and %lld of x, and %g the other way",
-                                 one, (long long)(i * step), (long long)(j * step), other);
-        }
-    return GRAM_OK;
-}
-
 /* The ridge of every row, and what the bounds want of them. */
 static gram_status load_ridges(gram_context *g, const struct krr_call *c, struct krr_problem *p)
 {
@@ -424,74 +402,14 @@ static gram_status load_ridges(gram_context *g, const struct krr_call *c, struct
     return GRAM_OK;
 }
 
-static int by_number(const void *a, const void *b)
-{
-    const int64_t one = *(const int64_t *)a, other = *(const int64_t *)b;
-
-    return (one > other) - (one < other);
-}
-
-/* Different rows of x in ascending order, all alike. */
-static void draw(const struct krr_problem *p, int64_t *rows)
-{
-    uint64_t state = p->options.seed;
-
-    for (int64_t i = 0; i < p->n; i++)
-        rows[i] = i;
-    for (int64_t i = 0; i < p->unknowns; i++) {
-        int64_t other = i + (int64_t)(gram_random_unit(&state) * (double)(p->n - i)),
-                kept = rows[i];
-
-        rows[i] = rows[other];
-        rows[other] = kept;
-    }
-    qsort(rows, (size_t)p->unknowns, sizeof *rows, by_number);
-}
-
-/* The centres that were drawn, and their numbers for the caller. */
-static gram_status gather_centres(gram_context *g, struct krr_problem *p, const int64_t *rows)
-{
-    size_t bytes = (size_t)p->unknowns * sizeof *rows;
-    struct krr_gather op = {.dtype = p->dtype,
-                            .count = p->unknowns,
-                            .width = p->width,
-                            .x = p->x.data,
-                            .out = p->centres.data};
-    struct krr_array there = {0};
-    gram_status status;
-
-    TRY(gram_krr_send(g, rows, bytes, &there));
-    op.index = there.data;
-    status = gram_krr_gather(g, &op);
-    if (status == GRAM_OK && g->backend->synchronize)
-        status = g->backend->synchronize(g);
-    gram_krr_free(g, &there);
-    if (status == GRAM_OK && p->options.chosen)
-        status = gram_krr_store(g, p->options.chosen->data, rows, bytes);
-    return status;
-}
-
 static gram_status load_centres(gram_context *g, const struct krr_call *c, struct krr_problem *p)
 {
-    size_t bytes = (size_t)p->n * sizeof(int64_t);
-    gram_status status;
-    int64_t *rows;
-
     if (p->options.method != GRAM_KRR_CENTRES)
         return GRAM_OK;
-    if (p->options.centres) {
+    if (p->options.centres)
         TRY(pack(g, &c->views[4], false, &p->centres));
-    } else {
-        TRY(gram_krr_allocate(g, (size_t)(p->unknowns * p->width) * gram_dtype_size(p->dtype),
-                              &p->centres));
-        rows = gram_alloc(g, bytes ? bytes : 1);
-        if (!rows)
-            return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-        draw(p, rows);
-        status = gather_centres(g, p, rows);
-        gram_free(g, rows, bytes ? bytes : 1);
-        TRY(status);
-    }
+    else
+        TRY(gram_krr_draw_centres(g, p));
     return gram_krr_widen(g, "options.centres", (int64_t[2]){p->unknowns, p->width}, p->dtype,
                           &p->centres, &p->wide_centres);
 }
@@ -523,8 +441,12 @@ static gram_status allocate(gram_context *g, struct krr_problem *p)
 static gram_status prepare(gram_context *g, const struct krr_call *c, struct krr_problem *p)
 {
     TRY(allocate(g, p));
-    TRY(pack(g, &c->views[0], false, &p->x));
-    TRY(gram_krr_widen(g, "x", (int64_t[2]){p->n, p->width}, p->dtype, &p->x, &p->wide_x));
+    if (p->rows.read) {
+        TRY(gram_krr_rows_open(g, p));
+    } else {
+        TRY(pack(g, &c->views[0], false, &p->x));
+        TRY(gram_krr_widen(g, "x", (int64_t[2]){p->n, p->width}, p->dtype, &p->x, &p->wide_x));
+    }
     TRY(load(g, "y", &c->views[1], p->y));
     TRY(load_ridges(g, c, p));
     if (p->options.warm_start)
@@ -540,7 +462,7 @@ static gram_status prepare(gram_context *g, const struct krr_call *c, struct krr
     }
     TRY(widen_kernel(g, p));
     TRY(gram_krr_load_diagonal(g, "x", p));
-    TRY(check_expression(g, p));
+    TRY(gram_krr_check_expression(g, p));
     TRY(load_centres(g, c, p));
     gram_krr_targets(p);
     return GRAM_OK;
@@ -553,6 +475,8 @@ static void release(gram_context *g, struct krr_problem *p)
     gram_krr_free(g, &p->wide_lengths);
     gram_krr_free(g, &p->centres);
     gram_krr_free(g, &p->wide_centres);
+    gram_krr_checkpoint_close(g, p);
+    gram_krr_rows_close(g, p);
     gram_free(g, p->memory, p->bytes);
 }
 
@@ -575,7 +499,7 @@ gram_status gram_krr_open(gram_context *g, const gram_tensor *x, const gram_kern
     TRY(load_ridges(g, &c, p));
     TRY(widen_kernel(g, p));
     TRY(gram_krr_load_diagonal(g, "x", p));
-    return check_expression(g, p);
+    return gram_krr_check_expression(g, p);
 }
 
 void gram_krr_close(gram_context *g, struct krr_problem *p)
@@ -716,8 +640,10 @@ static gram_status run(gram_context *g, struct krr_problem *p, gram_krr_report *
     }
     if (p->n == 0 || p->columns == 0 || p->unknowns == 0)
         return GRAM_OK;
-    if (method == GRAM_KRR_CENTRES)
+    if (method == GRAM_KRR_CENTRES) {
+        TRY(gram_krr_checkpoint_open(g, p));
         return gram_krr_centres(g, p, report, last, minor);
+    }
     if (dense) {
         TRY(solve_dense(g, p, minor));
         if (*minor != 0 && method == GRAM_KRR_CHOLESKY)
@@ -725,7 +651,10 @@ static gram_status run(gram_context *g, struct krr_problem *p, gram_krr_report *
         dense = *minor == 0;
         *minor = 0;
     }
-    TRY(gram_krr_residual(g, p));
+    if (!dense)
+        TRY(gram_krr_checkpoint_open(g, p));
+    if (!p->keep.file)
+        TRY(gram_krr_residual(g, p));
     if (dense)
         return GRAM_OK;
     report->method = GRAM_KRR_CG;
@@ -761,13 +690,16 @@ gram_status gram_krr_solve(gram_context *g, const gram_tensor *x, const gram_ker
     struct krr_problem p = {.start = gram_seconds(), .call = __func__};
     gram_krr_report report = {0};
     gram_status status;
+    bool answered;
     size_t size;
 
     TRY(gram_begin(g, __func__));
     TRY(describe(g, &c, options, &p));
     status = solve(g, &c, &p, &report);
+    answered = status == GRAM_OK || status == GRAM_NUMERICAL;
+    status = gram_krr_checkpoint_verdict(g, &p, status);
     release(g, &p);
-    if (p.options.report && (status == GRAM_OK || status == GRAM_NUMERICAL)) {
+    if (p.options.report && answered) {
         size = p.options.report->size;
         memcpy(p.options.report, &report, size < sizeof report ? size : sizeof report);
         p.options.report->size = size;

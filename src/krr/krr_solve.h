@@ -5,7 +5,43 @@
  */
 #ifndef GRAM_KRR_SOLVE_H
 #define GRAM_KRR_SOLVE_H
+#include "core/model_file.h"
 #include "krr_passes.h"
+
+/* What a solve keeps on the disk, and what it goes on from: see krr_checkpoint.c. */
+struct krr_checkpoint {
+    const char *path;                        /* NULL: none */
+    uint64_t x, y, weights, kernel, centres; /* hashes */
+    double seconds, last;                    /* between two files; when the last one was written */
+    int64_t every, since;                    /* the same in iterations */
+    double *history; /* of the residual over that of y, after each iteration */
+    int64_t iterations, room;
+    double scale; /* of the residuals that the iteration of this round tells */
+    /* Where the solve stands outside of the iteration. */
+    struct krr_pivots pivots;
+    int64_t rank, round; /* rank: room of the pivots; round: those that are over */
+    bool preconditioned, shifted;
+    const double *norms; /* norm_r, and further ones of CENTRES: norm_rows by columns */
+    int64_t norm_rows;
+    const double *residual; /* unknowns by columns, by which a round begins */
+    int64_t part;           /* iterations that end a round, not the call */
+    bool kept;              /* the file is that of a limit, from where more can be done */
+    bool written;
+    gram_status failed; /* of the last write */
+    char message[512];
+    /* What is gone on from: arrays of file. */
+    struct gram_model_file *file; /* NULL: from the beginning */
+    struct krr_cg_state state;
+    int stage; /* enum krr_stage */
+    const double *norms_before, *residual_before;
+};
+
+enum krr_stage {
+    KRR_ITERATING,  /* within conjugate gradients: there is a state */
+    KRR_LOOKED_AT,  /* between rounds; the residual of alpha is known */
+    KRR_TO_LOOK_AT, /* alpha is new; best, residual and norms are those of the round before */
+    KRR_STAGES
+};
 
 /* (K + diag(ridge)) alpha = y.  Vectors are n by columns, column-major, on the host. */
 struct krr_problem {
@@ -31,6 +67,12 @@ struct krr_problem {
     double start;                    /* seconds */
     const char *call;                /* for messages, which other public calls on the way change */
     struct krr_preconditioner *kept; /* CG: made at the first rounds, and then used; or NULL */
+    /* options.rows, where rows.read is not NULL; there is no x and no wide_x then. */
+    gram_rows rows;
+    int64_t block;     /* of rows that are read at a time */
+    void *narrow_rows; /* a block of the dtype, on the host */
+    double *wide_rows; /* the same in f64, where the dtype is f32 */
+    struct krr_checkpoint keep;
 };
 
 /* krr_solve.c: a problem of p->columns right sides that are the caller's to set, as are all its
@@ -42,8 +84,6 @@ void gram_krr_close(gram_context *g, struct krr_problem *p);
  * f64. */
 gram_status gram_krr_widen(gram_context *g, const char *name, const int64_t rows_columns[2],
                            gram_dtype dtype, const struct krr_array *from, struct krr_array *out);
-/* k(x_i, x_i) of p->wide_x, which messages call `name`. */
-gram_status gram_krr_load_diagonal(gram_context *g, const char *name, struct krr_problem *p);
 /* Elements of f64 on the host to those of a view. */
 gram_status gram_krr_put(gram_context *g, const struct gram_view *v, const double *from);
 
@@ -60,6 +100,61 @@ void gram_krr_targets(struct krr_problem *p);
 double gram_krr_singular_ridge(const struct krr_problem *p);
 /* What the report says of residual and norm_r: residuals and bounds. */
 void gram_krr_bounds(const struct krr_problem *p, gram_krr_report *report);
+
+/* krr_diagonal.c */
+
+/* k(x_i, x_i) of p->wide_x or p->rows, which messages call `name`. */
+gram_status gram_krr_load_diagonal(gram_context *g, const char *name, struct krr_problem *p);
+/* An expression of norms may be another one way than the other: some rows of x show it. */
+gram_status gram_krr_check_expression(gram_context *g, struct krr_problem *p);
+
+/* krr_rows.c */
+
+gram_status gram_krr_rows_check(gram_context *g, const gram_rows *given, gram_rows *out);
+gram_status gram_krr_rows_open(gram_context *g, struct krr_problem *p);
+void gram_krr_rows_close(gram_context *g, struct krr_problem *p);
+/* Reads all rows once, refuses those that are not finite, makes their hash, and tells each block,
+ * which is f64 and where the context computes. */
+typedef gram_status krr_rows_scan(gram_context *g, struct krr_problem *p, int64_t first,
+                                  int64_t count, const double *rows);
+gram_status gram_krr_rows_scan(gram_context *g, struct krr_problem *p, krr_rows_scan *take);
+/* Draws the centres, and tells the caller their numbers. */
+gram_status gram_krr_draw_centres(gram_context *g, struct krr_problem *p);
+/* The rows of these numbers, of the dtype, to the host. */
+gram_status gram_krr_rows_some(gram_context *g, struct krr_problem *p, const int64_t *row,
+                               int64_t count, void *out);
+
+/* out = K_mn W K_nm v of the rows; or K_mn W (y - K_nm v), where norm_u is given. */
+struct krr_rows_pass {
+    bool wide; /* in f64; else in the dtype */
+    int64_t columns;
+    const void *v;  /* unknowns by columns, where the context computes */
+    double *norm_u; /* becomes |W (y - K_nm v)| of each column */
+    double *out;    /* unknowns by columns, on the host */
+};
+gram_status gram_krr_rows_product(gram_context *g, struct krr_problem *p,
+                                  const struct krr_rows_pass *of);
+
+/* krr_checkpoint.c */
+
+/* The hash of x: begun, and with the bytes of each row in order. */
+uint64_t gram_krr_hash_begin(const struct krr_problem *p);
+uint64_t gram_krr_hash(uint64_t hash, const void *data, size_t bytes);
+
+/* Of options.checkpoint, where there is one, for a problem that is loaded.  With options.resume and
+ * a file alpha, best, the number of products and keep are those of the file. */
+gram_status gram_krr_checkpoint_open(gram_context *g, struct krr_problem *p);
+void gram_krr_checkpoint_close(gram_context *g, struct krr_problem *p);
+/* The arrays of a file, whose sum is not looked at, to p->keep; both are left as they were where
+ * something in it cannot be. */
+gram_status gram_krr_checkpoint_take(gram_context *g, struct krr_problem *p,
+                                     struct gram_model_file *file);
+/* What a solve's iteration is given: `rows` norms, and its residual. */
+struct krr_cg_keeper gram_krr_checkpoint_keeper(struct krr_problem *p, bool resumed);
+/* Writes the file without a state.  What goes wrong is noted, not returned. */
+void gram_krr_checkpoint_write(gram_context *g, struct krr_problem *p, enum krr_stage stage);
+/* The status of the call, with what is to be said of the file. */
+gram_status gram_krr_checkpoint_verdict(gram_context *g, struct krr_problem *p, gram_status status);
 
 /* krr_solve_cg.c: from alpha, with its residual, to the best alpha and its residual.  last is the
  * report of the iteration that ended it. */

@@ -29,6 +29,7 @@ static const double refining_tolerance = 1e-4;
 
 struct rounds {
     struct krr_problem *p;
+    enum krr_stage stage; /* of what is gone on from; else KRR_LOOKED_AT */
     gram_tensor points;
     struct krr_kernel kernel; /* of these */
     struct krr_preconditioner preconditioner;
@@ -76,6 +77,23 @@ static gram_status precondition(gram_context *g, void *user, int64_t columns, co
     return g->backend->krr->apply(g, &p, v, out);
 }
 
+/* For the pivots, where they are kept. */
+static gram_status make_room(gram_context *g, struct krr_problem *p)
+{
+    struct krr_checkpoint *c = &p->keep;
+    const int64_t rank = gram_krr_rank(p->n, p->options.rank);
+    const size_t bytes = 2 * (size_t)rank * sizeof *c->pivots.row;
+
+    if (!c->path || c->file || rank == 0)
+        return GRAM_OK;
+    c->pivots.row = gram_alloc(g, bytes);
+    if (!c->pivots.row)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    c->rank = rank;
+    c->pivots.step = c->pivots.row + rank;
+    return GRAM_OK;
+}
+
 static gram_status prepare(gram_context *g, struct rounds *r)
 {
     struct krr_problem *p = r->p;
@@ -86,7 +104,8 @@ static gram_status prepare(gram_context *g, struct rounds *r)
                                       .columns = p->columns,
                                       .seed = p->options.seed,
                                       .rank = p->options.rank,
-                                      .diagonal = p->diagonal};
+                                      .diagonal = p->diagonal,
+                                      .pivots = p->keep.path ? &p->keep.pivots : NULL};
     double mean = 0;
 
     r->bytes = part;
@@ -102,13 +121,14 @@ static gram_status prepare(gram_context *g, struct rounds *r)
     if (g->backend->krr->wide_product && p->dtype != GRAM_F64)
         TRY(gram_krr_allocate(g, part, &r->product));
     r->kernel.narrow = r->product.data;
-    if (p->options.rank < 0)
+    if (p->keep.file ? !p->keep.preconditioned : p->options.rank < 0)
         return GRAM_OK;
+    TRY(make_room(g, p));
     for (int64_t i = 0; i < p->n; i++)
         mean += p->ridge[i] / (double)p->n;
     if (r->preconditioner.n == 0)
         TRY(gram_krr_precondition(g, &system, mean, &r->preconditioner));
-    r->preconditioned = r->preconditioner.rank > 0;
+    r->preconditioned = p->keep.preconditioned = r->preconditioner.rank > 0;
     return GRAM_OK;
 }
 
@@ -155,11 +175,25 @@ static int64_t iterations_left(const struct krr_problem *p)
     return p->options.products - p->products - 3;
 }
 
-static gram_status one_round(gram_context *g, struct rounds *r, struct krr_cg_report *report)
+/* The largest residual over y, of which the iteration tells a part. */
+static double scale_of(const struct krr_problem *p)
+{
+    double most = 0;
+
+    for (int64_t j = 0; j < p->columns; j++)
+        if (!good_enough(p, j) && p->norm_y[j] > 0)
+            most = fmax(most, p->norm_r[j] / p->norm_y[j]);
+    return most;
+}
+
+/* Iterates, and adds what it finds to alpha. */
+static gram_status improve(gram_context *g, struct rounds *r, struct krr_cg_report *report)
 {
     struct krr_problem *p = r->p;
     const gram_krr_options *o = &p->options;
-    const int64_t left = iterations_left(p);
+    const bool resumed = r->stage == KRR_ITERATING;
+    const struct krr_cg_keeper keeper = gram_krr_checkpoint_keeper(p, resumed);
+    const int64_t left = iterations_left(p), done = resumed ? p->keep.state.iterations : 0;
     const int rounds = left > 2 * CG_ROUNDS ? CG_ROUNDS : 1;
     struct krr_cg cg = {.dtype = p->dtype,
                         .n = p->n,
@@ -171,21 +205,37 @@ static gram_status one_round(gram_context *g, struct rounds *r, struct krr_cg_re
                         .ridge = r->ridge.data,
                         .b = r->b,
                         .x = r->x,
-                        .iterations = left - left / KRR_CG_CHECK - (rounds - 1),
+                        .iterations = done + left - left / KRR_CG_CHECK - (rounds - 1),
                         .rounds = rounds,
                         .check = KRR_CG_CHECK,
-                        .seconds = INFINITY};
+                        .seconds = INFINITY,
+                        .keeper = p->keep.path ? &keeper : NULL};
 
+    p->keep.scale = scale_of(p);
     cg.tolerance = load_residuals(r);
-    if (!r->shifted && gram_krr_singular_ridge(p) > 0)
-        cg.iterations = gram_least(cg.iterations, SINGULAR_ITERATIONS);
+    p->keep.part = INT64_MAX;
+    if (!r->shifted && gram_krr_singular_ridge(p) > 0 && cg.iterations > SINGULAR_ITERATIONS)
+        cg.iterations = p->keep.part = SINGULAR_ITERATIONS;
     if (o->time_limit > 0)
         cg.seconds = fmax(0, p->start + o->time_limit - gram_seconds());
     TRY(gram_krr_store(g, r->b, r->host, r->bytes));
     TRY(gram_krr_cg(g, &cg, report));
     TRY(gram_krr_fetch(g, r->host, r->x, r->bytes));
     add_answer(r);
-    return gram_krr_residual(g, p);
+    return GRAM_OK;
+}
+
+static gram_status one_round(gram_context *g, struct rounds *r, struct krr_cg_report *report)
+{
+    gram_status status;
+
+    if (r->stage != KRR_TO_LOOK_AT)
+        TRY(improve(g, r, report));
+    r->stage = KRR_LOOKED_AT;
+    status = gram_krr_residual(g, r->p);
+    if (status == GRAM_CANCELLED)
+        gram_krr_checkpoint_write(g, r->p, KRR_TO_LOOK_AT);
+    return status;
 }
 
 /* Keeps the better one of two answers; true if the new one is, and by how much. */
@@ -211,46 +261,85 @@ static bool out_of_limits(const struct krr_problem *p)
            (o->time_limit > 0 && gram_seconds() > p->start + o->time_limit);
 }
 
+/* What bounds the part of alpha that the matrix does not see. */
+static double shift_of(const struct krr_problem *p)
+{
+    return sqrt(p->dtype == GRAM_F32 ? FLT_EPSILON : DBL_EPSILON) * p->most_diagonal;
+}
+
+static gram_status add_shift(gram_context *g, struct rounds *r)
+{
+    struct krr_problem *p = r->p;
+
+    r->shifted = p->keep.shifted = true;
+    for (int64_t i = 0; i < p->n; i++)
+        r->diagonal[i] += shift_of(p);
+    return gram_krr_store(g, r->ridge.data, r->diagonal, (size_t)p->n * sizeof *r->diagonal);
+}
+
 /* True if more is on the diagonal now, and was not before. */
 static gram_status shift(gram_context *g, struct rounds *r, bool *done)
 {
-    const struct krr_problem *p = r->p;
-    double more = sqrt(p->dtype == GRAM_F32 ? FLT_EPSILON : DBL_EPSILON) * p->most_diagonal;
-
-    *done = !r->shifted && p->least_ridge < more;
-    if (!*done)
-        return GRAM_OK;
-    r->shifted = true;
-    for (int64_t i = 0; i < p->n; i++)
-        r->diagonal[i] += more;
-    return gram_krr_store(g, r->ridge.data, r->diagonal, (size_t)p->n * sizeof *r->diagonal);
+    *done = !r->shifted && r->p->least_ridge < shift_of(r->p);
+    return *done ? add_shift(g, r) : GRAM_OK;
 }
 
 static gram_status iterate(gram_context *g, struct rounds *r, struct krr_cg_report *last)
 {
     struct krr_problem *p = r->p;
+    struct krr_checkpoint *c = &p->keep;
     const int most = p->options.refine ? REFINING_ROUNDS : MOST_ROUNDS;
     double excess = gram_krr_excess(p), before;
     bool on = true;
 
-    memcpy(p->best, p->alpha, (size_t)(p->n * p->columns) * sizeof *p->best);
-    for (int round = 0; round < most && excess > 1 && on; round++) {
+    if (r->stage != KRR_TO_LOOK_AT)
+        memcpy(p->best, p->alpha, (size_t)(p->n * p->columns) * sizeof *p->best);
+    for (; c->round < most && excess > 1 && on; c->round++) {
         *last = (struct krr_cg_report){.end = KRR_CG_ITERATIONS};
         if (out_of_limits(p)) {
             if (iterations_left(p) >= 1)
                 last->end = KRR_CG_SECONDS;
+            c->kept |= r->stage == KRR_ITERATING;
             break;
         }
+        c->kept = false;
         before = excess;
         TRY(one_round(g, r, last));
         if (!keep(p, &excess))
-            TRY(gram_krr_residual(g, p));       /* of the best one */
+            TRY(gram_krr_residual(g, p)); /* of the best one */
+        if (c->kept && excess > 1)
+            break;
         if (last->end == KRR_CG_PRECONDITIONER) /* rounding made it indefinite */
-            r->preconditioned = false;
+            r->preconditioned = c->preconditioned = false;
         else if (excess > 0.5 * before)
             TRY(shift(g, r, &on));
     }
+    c->kept &= excess > 1;
+    if (!on)
+        c->round = most; /* another call would bring no more */
+    gram_krr_checkpoint_write(g, p, KRR_LOOKED_AT);
     return GRAM_OK;
+}
+
+/* Where the file stands that is gone on from; the residual is that of the round it is in. */
+static gram_status go_on(gram_context *g, struct rounds *r)
+{
+    struct krr_problem *p = r->p;
+    struct krr_checkpoint *c = &p->keep;
+
+    if (!c->file) { /* rounds of one problem may be made more than once */
+        c->round = 0;
+        c->shifted = c->kept = false;
+    }
+    c->residual = p->residual;
+    c->norms = p->norm_r;
+    c->norm_rows = 1;
+    r->stage = c->file ? (enum krr_stage)c->stage : KRR_LOOKED_AT;
+    if (c->file) {
+        memcpy(p->residual, c->residual_before, (size_t)(p->n * p->columns) * sizeof *p->residual);
+        memcpy(p->norm_r, c->norms_before, (size_t)p->columns * sizeof *p->norm_r);
+    }
+    return c->shifted ? add_shift(g, r) : GRAM_OK;
 }
 
 gram_status gram_krr_rounds(gram_context *g, struct krr_problem *p, struct krr_cg_report *last,
@@ -267,6 +356,8 @@ gram_status gram_krr_rounds(gram_context *g, struct krr_problem *p, struct krr_c
         r.preconditioner = *p->kept;
     status = prepare(g, &r);
     *rank = r.preconditioner.rank;
+    if (status == GRAM_OK)
+        status = go_on(g, &r);
     if (status == GRAM_OK)
         status = iterate(g, &r, last);
     if (p->kept)

@@ -53,6 +53,11 @@ static int64_t rank_of(int64_t n)
     return rank < n / 2 ? rank : n / 2;
 }
 
+int64_t gram_krr_rank(int64_t n, int64_t asked)
+{
+    return asked > 0 ? gram_least(asked, n) : rank_of(n);
+}
+
 size_t gram_krr_preconditioner_bytes(const gram_context *g, int64_t n, int64_t columns,
                                      gram_dtype dtype)
 {
@@ -212,16 +217,36 @@ static gram_status orthogonalise(gram_context *g, struct krr_preconditioner *p, 
     return gram_krr_store(g, w->diagonal.data, w->left, n_bytes);
 }
 
+/* The pivots of a step that are given: `done` are behind, in `steps` steps. */
+static int64_t take(const struct krr_pivots *given, int64_t steps, int64_t done, int64_t *out)
+{
+    const int64_t count = steps < given->steps ? given->step[steps] : 0;
+
+    for (int64_t i = 0; i < count; i++)
+        out[i] = given->row[done + i];
+    return count;
+}
+
+static void note(struct krr_pivots *noted, int64_t count, const int64_t *pivot)
+{
+    for (int64_t i = 0; i < count; i++)
+        noted->row[noted->rows++] = pivot[i];
+    noted->step[noted->steps++] = count;
+}
+
 /* Fills F; p->rank becomes the number of columns that could be had. */
 static gram_status fill(gram_context *g, const struct krr_system *s, struct krr_preconditioner *p,
                         struct work *w)
 {
+    const bool given = s->pivots && s->pivots->rows > 0;
     uint64_t state = s->seed;
     int64_t done = 0;
     bool more = true;
 
-    while (done < p->rank) {
-        int64_t count = draw(&state, w->left, p->n, gram_least(p->rank - done, BLOCK), w->pivot);
+    for (int64_t step = 0; done < p->rank; step++) {
+        int64_t most = gram_least(p->rank - done, BLOCK);
+        int64_t count = given ? take(s->pivots, step, done, w->pivot)
+                              : draw(&state, w->left, p->n, most, w->pivot);
 
         if (count == 0)
             break;
@@ -229,6 +254,8 @@ static gram_status fill(gram_context *g, const struct krr_system *s, struct krr_
         TRY(orthogonalise(g, p, w, done, count, &more));
         if (!more)
             break;
+        if (s->pivots && !given)
+            note(s->pivots, count, w->pivot);
         done += count;
         if (gram_cancelled(g))
             return gram_fail(g, GRAM_CANCELLED, "cancelled");
@@ -362,7 +389,7 @@ gram_status gram_krr_precondition(gram_context *g, const struct krr_system *s, d
     struct work w = {0};
     gram_status status;
 
-    p.rank = s->rank > 0 ? gram_least(s->rank, p.n) : rank_of(p.n);
+    p.rank = s->pivots && s->pivots->rows > 0 ? s->pivots->rows : gram_krr_rank(p.n, s->rank);
     status = allocate(g, &p);
     if (status == GRAM_OK)
         status = work_create(g, s, &p, &w);

@@ -7,7 +7,17 @@ import time
 
 import numpy as np
 import pytest
-from gram_cli import BAD_DATA, FAILURE, NO_INPUT, USAGE, gram, gram_json, gram_run, refusal
+from gram_cli import (
+    BAD_DATA,
+    FAILURE,
+    IO,
+    NO_INPUT,
+    USAGE,
+    gram,
+    gram_json,
+    gram_run,
+    refusal,
+)
 
 RNG = np.random.default_rng(9)
 X, Y, Z = RNG.normal(size=(60, 3)), RNG.normal(size=(60, 2)), RNG.normal(size=(8, 3))
@@ -160,3 +170,141 @@ def test_nothing_is_left_of_an_interrupted_solve(files):
         out, said = running.communicate(timeout=60)
     assert running.returncode == 130 and out == b"" and b"interrupted" in said
     assert sorted(p.name for p in files.iterdir()) == before
+
+
+# ---- Checkpoints -----------------------------------------------------------------------------
+
+
+def history(path="c.gram"):
+    """The residuals in a checkpoint, which is a safetensors file."""
+    with open(path, "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        data = file.read()
+    begin, end = header["history"]["data_offsets"]
+    return np.frombuffer(data[begin:end], "<f8")
+
+
+def long_command():
+    from gram_cli import GRAM
+
+    n = 4000
+    np.save("big.npy", RNG.normal(size=(n, 5)).astype(np.float32))
+    np.save("many.npy", RNG.normal(size=n).astype(np.float32))
+    return [GRAM, "krr", "big.npy", "many.npy", "-k", "gaussian", "-L", "2", "-r", "3e-2",
+            "--rank", "0", "-t", "1e-3", "--method", "cg", "--checkpoint", "c.gram", "--resume",
+            "--checkpoint-iterations", "3", "-o", "a.npy", "--json"]  # fmt: skip
+
+
+def test_a_checkpoint_of_a_limit_and_of_the_end(files):
+    options = [*KERNEL, "-r", 1e-3, "--method", "cg", "--rank", 3, "-t", 1e-9, "-o", "a.npy"]
+    whole = gram_json("krr", "x.npy", "y.npy", *options, "--checkpoint", "whole.gram")
+    done = gram_run("krr", "x.npy", "y.npy", *options, "--checkpoint", "c.gram", "--products", 12,
+                    "--json", status=FAILURE)  # fmt: skip
+    assert json.loads(done.stdout)["end"] == "products"
+    told = gram_json("krr", "x.csv", "y.csv", *options, "--checkpoint", "c.gram", "--resume")
+    assert told["reached"] and abs(told["products"] - whole["products"]) <= 2
+    np.testing.assert_allclose(history(), history("whole.gram"), rtol=1e-3)
+    np.testing.assert_allclose(np.load("a.npy"), exact(Y, 1e-3), atol=1e-5)
+    again = gram_json("krr", "x.npy", "y.npy", *options, "--checkpoint", "c.gram", "--resume")
+    assert again["products"] == told["products"] and again["residual"] == told["residual"]
+    np.save("y.npy", Y + 1)
+    said = refusal("krr", "x.npy", "y.npy", *options, "--checkpoint", "c.gram", "--resume",
+                   status=BAD_DATA)  # fmt: skip
+    assert "c.gram: it is the checkpoint of another solve: it was given another y" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_process_that_is_ended_goes_on(files, number):
+    command = long_command()
+    subprocess.run([*command, "--checkpoint", "whole.gram"], check=True, stdout=subprocess.PIPE)
+    ends = 0
+    for wait in (0.15, 0.4, 0.3):
+        with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+            time.sleep(wait)
+            running.send_signal(number)
+            _, said = running.communicate(timeout=60)
+        if running.returncode == 0:
+            break
+        ends += 1
+        if number != signal.SIGKILL:
+            assert running.returncode == 128 + number
+            assert b"--resume goes on from c.gram" in said or b"nothing was written" in said
+        assert [p.name for p in files.glob(".gram*")] == []
+    assert ends > 0
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    assert json.loads(done.stdout)["reached"]
+    np.testing.assert_allclose(history(), history("whole.gram"), rtol=1e-3)
+
+
+def test_a_disk_that_fills_leaves_the_former_checkpoint(files):
+    import resource
+
+    options = [*KERNEL, "-r", 1e-3, "--method", "cg", "--rank", 3, "-t", 1e-9,
+               "--checkpoint", "c.gram", "--checkpoint-iterations", 1]  # fmt: skip
+    gram_run("krr", "x.npy", "y.npy", *options, "--products", 12, status=FAILURE)
+    before = (files / "c.gram").read_bytes()
+    done = gram_run("krr", "x.npy", "y.npy", *options, "--resume", status=IO,
+                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
+    assert "the former checkpoint is as it was; alpha is written" in done.stderr
+    assert "(reached)" in done.stdout
+    assert (files / "c.gram").read_bytes() == before
+
+
+WRONG_CHECKPOINTS = [
+    (["--resume"], "--resume is given without --checkpoint", USAGE),
+    (["--checkpoint-seconds", "1"], "--checkpoint-seconds is given without", USAGE),
+    (["--checkpoint-iterations", "1"], "--checkpoint-iterations is given without", USAGE),
+    (["--checkpoint", "x.npy"], "x.npy", USAGE),
+    (["--checkpoint", "none/c.gram"], "none/c.gram", IO),
+    (["--checkpoint", "z.npy", "--resume"], "z.npy", BAD_DATA),
+    (["--checkpoint", "c", "--method", "cholesky"], "which keeps none", BAD_DATA),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words", "status"), WRONG_CHECKPOINTS, ids=str)
+def test_which_checkpoints_are_refused(files, arguments, words, status):
+    before = {p.name: p.read_bytes() for p in files.iterdir()}
+    more = [] if "--method" in arguments else ["--method", "cg"]
+    assert words in refusal("krr", "x.npy", "y.npy", "-r", "1", *more, *arguments, status=status)
+    assert {p.name: p.read_bytes() for p in files.iterdir()} == before
+
+
+# ---- Files that are larger than the memory -----------------------------------------------------
+
+LITTLE = ["--memory", 1e-6]
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i4"])
+def test_rows_are_read_in_pieces(files, dtype):
+    np.save("p.npy", (8 * X).astype(dtype))
+    np.save("narrow.npy", Y.astype("f8" if dtype in ("f8", "i4") else "f4"))
+    options = ["p.npy", "narrow.npy", "-k", "gaussian", "-L", 9, "-r", 0.1, "-t", 1e-4,
+               "--centres", 15, "--predict", "z.npy", "--predictions"]  # fmt: skip
+    np.save("z.npy", (8 * Z).astype("f4" if dtype in ("f4", "f2") else "f8"))
+    whole = gram_json("krr", *options, "whole.npy", "--chosen", "rows.csv")
+    told = gram_json("krr", *options, "pieces.npy", "--chosen", "same.csv", *LITTLE)
+    assert told["reached"] and abs(told["products"] - whole["products"]) <= 4
+    assert (files / "rows.csv").read_text() == (files / "same.csv").read_text()
+    np.testing.assert_allclose(np.load("pieces.npy"), np.load("whole.npy"), atol=2e-3)
+    gram("krr", "p.npy", "narrow.npy", "-r", 1, "--centre-points", "z.npy", *LITTLE)  # the median
+
+
+def test_which_files_cannot_be_read_in_pieces(files):
+    np.save("fortran.npy", np.asfortranarray(X))
+    np.save("big.npy", X.astype(">f8"))
+    np.save("vector.npy", np.zeros(500))
+    np.save("nan.npy", np.where(np.arange(180).reshape(60, 3) == 7, np.nan, X))
+    (files / "short.npy").write_bytes((files / "x.npy").read_bytes()[:-8])
+    for name, words in {
+        "fortran": "is in Fortran order, which cannot be read by rows",
+        "big": "is in the byte order of another machine",
+        "vector": "vector.npy has 1 dimension, expected a matrix",
+        "nan": "x[2, 1] is nan, expected a finite number",
+        "short": "short.npy has 1432 bytes after the header, expected 1440",
+    }.items():
+        said = refusal("krr", f"{name}.npy", "y.npy", *KERNEL, "-r", 1, "--centres", 3, *LITTLE,
+                       status=BAD_DATA)  # fmt: skip
+        assert words in said
+    np.save("none.npy", np.zeros((0, 3)))
+    np.save("none_y.npy", np.zeros((0, 2)))
+    gram("krr", "none.npy", "none_y.npy", *KERNEL, "-r", 1, "--centre-points", "z.npy", *LITTLE)

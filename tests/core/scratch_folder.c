@@ -19,7 +19,8 @@ static int remove_one(const char *path, const struct stat *about, int type, stru
     return remove(path);
 }
 
-int scratch_run_tests(const struct test_function *tests, int count)
+/* on_gpu < 0: on the CPU. */
+static int run_in_folder(const struct test_function *tests, int count, int on_gpu)
 {
     const char *base = getenv("TMPDIR"); // NOLINT(concurrency-mt-unsafe)
     int status;
@@ -29,12 +30,23 @@ int scratch_run_tests(const struct test_function *tests, int count)
         perror(folder);
         return EXIT_FAILURE;
     }
-    status = harness_run_tests(tests, count);
+    status = on_gpu < 0 ? harness_run_tests(tests, count)
+                        : harness_run_tests_or_some(tests, count, on_gpu);
     if (nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS) != 0) {
         perror(folder);
         return EXIT_FAILURE;
     }
     return status;
+}
+
+int scratch_run_tests(const struct test_function *tests, int count)
+{
+    return run_in_folder(tests, count, -1);
+}
+
+int scratch_run_tests_or_some(const struct test_function *tests, int count, int on_gpu)
+{
+    return run_in_folder(tests, count, on_gpu);
 }
 
 const char *scratch_path(const char *name, char path[SCRATCH_BYTES])

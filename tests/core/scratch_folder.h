@@ -13,6 +13,8 @@ enum {
 
 /* Runs tests as harness_run_tests does, in a folder that is gone when they end. */
 int scratch_run_tests(const struct test_function *tests, int count);
+/* The same as harness_run_tests_or_some does. */
+int scratch_run_tests_or_some(const struct test_function *tests, int count, int on_gpu);
 
 /* The path of a name in the folder. */
 const char *scratch_path(const char *name, char path[SCRATCH_BYTES]);

@@ -54,6 +54,17 @@ def test_centres_on_the_device(cuda):
     np.testing.assert_allclose(alpha, host, atol=1e-3)
 
 
+def test_a_checkpoint_goes_from_the_device_to_the_cpu(cuda, tmp_path):
+    x, y, _ = problem()
+    told = {}
+    given = dict(checkpoint=tmp_path / "c.gram", method="cg", rank=0, report=told, **OPTIONS)
+    gram.krr_solve(x, y, products=12, device="cuda", **given)
+    assert told["end"] == "products"
+    alpha = gram.krr_solve(x, y, resume=True, **given)
+    assert told["reached"]
+    np.testing.assert_allclose(alpha, gram.krr_solve(x, y, **OPTIONS), atol=1e-4)
+
+
 def test_errors_and_empty_arrays(cuda):
     x, y, _ = problem()
     with pytest.raises(ValueError, match="is nan"):

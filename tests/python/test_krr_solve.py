@@ -236,6 +236,31 @@ def test_tensors():
     np.testing.assert_allclose(alpha.numpy(), exact, atol=1e-4)
 
 
+def test_checkpoints(tmp_path):
+    x, y = problem()
+    path, told = tmp_path / "c.gram", {}
+    given = dict(ridge=1e-3, method="cg", rank=0, tolerance=1e-9, report=told, **KERNEL)
+    whole = gram.krr_solve(x, y, **given)
+    gram.krr_solve(x, y, checkpoint=path, checkpoint_iterations=2, products=15, **given)
+    assert told["end"] == "products" and path.exists()
+    alpha = gram.krr_solve(x, y, checkpoint=str(path), checkpoint_seconds=5.0, resume=True, **given)
+    assert told["reached"]
+    np.testing.assert_allclose(alpha, whole, atol=1e-5)
+    with pytest.raises(ValueError, match="it was given another y"):
+        gram.krr_solve(x, y + 1, checkpoint=path, resume=True, **given)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=r"c\.gram"):
+        gram.krr_solve(x, y, checkpoint=path, resume=True, **given)
+    with pytest.raises(ValueError, match="resume is given without checkpoint"):
+        gram.krr_solve(x, y, resume=True, **given)
+    with pytest.raises(OSError, match="none"):
+        gram.krr_solve(x, y, checkpoint=tmp_path / "none" / "c.gram", **given)
+    with pytest.raises(TypeError):
+        gram.krr_solve(x, y, checkpoint=3.5, **given)
+    with pytest.raises(ValueError, match="checkpoint_iterations is -1"):
+        gram.krr_solve(x, y, checkpoint=path, checkpoint_iterations=-1, **given)
+
+
 def test_the_script_that_measures(tmp_path):
     found = tmp_path / "found.json"
     command = [sys.executable, SOURCE / "bench" / "krr.py", "--warm", "40", "--json", found]
