@@ -64,9 +64,11 @@ typedef struct gram_nearest_options {
  * Memory: scratch holds a block of distances and the neighbours found so far of the rows at work.
  * It does not grow with m n.  On CUDA, a metric with weights, or one that takes other numbers than
  * the coordinates (the seuclidean, cosine, correlation, Jaccard, Jensen-Shannon, Hellinger and
- * haversine ones), also has a copy of x and y there.  On the CPU, the call can be cancelled
- * (gram_context_cancel), which leaves a part of the outputs written.  On CUDA, the call only
- * enqueues work, and sizes are at most 2^31 - 1.
+ * haversine ones), also has a copy of x and y there.  Of many points with
+ * p = 2 in f32, f16 or bf16 it holds instead up to 256 MiB: candidates of 16384 rows, and parts of
+ * x and y as pairs of halves.  Rows with thousands of neighbours at the same distance then take
+ * longer.  On the CPU, the call can be cancelled (gram_context_cancel), which leaves a part of the
+ * outputs written.  On CUDA, the call only enqueues work, and sizes are at most 2^31 - 1.
  */
 GRAM_API gram_status gram_nearest(gram_context *g, const gram_tensor *x, const gram_tensor *y,
                                   gram_scalar p, const gram_nearest_options *options,

@@ -25,6 +25,10 @@
  *   CORE_MMA64  mma.sync in f64                                                   (mma64_core.cuh)
  * The sums are staged in shared memory, mapped, and stored row by row.
  *
+ * With FILTER nothing is stored.  Elements that may be at most the bound of their row are listed,
+ * for nearest_points.cu: those with s - margin N <= bound, where margin N is more than the errors
+ * above, and those whose N leaves the range.
+ *
  * Parameters (-D): STORED, STEP (PAIR_TWO, PAIR_DOT), FUNCTION, OUTPUT, BASE, SLOPE, HYPERS as in
  * cdist.cu, and
  *   CORE
@@ -33,6 +37,7 @@
  *   PLANES          2, or 1 where the numbers have no lo
  *   X_LOAD, Y_LOAD  with CORE_MMA64, as in cdist.cu
  *   PROMOTED        with CORE_WGMMA: chunks after which a partial sum is added to the whole
+ *   FILTER          1: as above, for squared distances in f32; else 0, as where it is not given
  *
  * SPDX-License-Identifier: MIT
  */
@@ -50,6 +55,13 @@
 #  error "cdist_mma.cu: STEP must be PAIR_TWO or PAIR_DOT"
 #endif
 
+#ifndef FILTER
+#  define FILTER 0
+#endif
+#if FILTER && (CORE == CORE_MMA64 || STEP != PAIR_TWO)
+#  error "cdist_mma.cu: FILTER is for squared distances in f32"
+#endif
+
 #if CORE == CORE_MMA64
 #  define REAL          double
 #  define IS_DOUBLE     1
@@ -63,20 +75,20 @@
 #  define SMALLEST_NORM 0x1p-114f /* as in cdist_square_tile.h of the CPU */
 #  define LARGEST_NORM  0x1p126f
 #endif
-#define WHOLE         0
-#define FRACTION      0
-#define THREADS       256 /* that multiply */
-#define TILE_ROWS     SQUARE_ROWS
-#define TILE_COLS     SQUARE_ROWS
-#define BLOCKS        (TILE_ROWS * TILE_COLS / THREADS / 4) /* of four sums that a thread holds */
-#define LEFT_ROWS     SQUARE_LEFT_ROWS(IS_DOUBLE)
-#define STAGED_LD     (TILE_COLS + 8)      /* spreads the writes of eight rows over all banks */
-#define PLANE_X       (TILE_ROWS * BK * 2) /* bytes */
-#define PLANE_Y       (TILE_COLS * BK * 2)
-#define STAGE         (PLANES * (PLANE_X + PLANE_Y))
+#define WHOLE     0
+#define FRACTION  0
+#define THREADS   256 /* that multiply */
+#define TILE_ROWS SQUARE_ROWS
+#define TILE_COLS SQUARE_ROWS
+#define BLOCKS    (TILE_ROWS * TILE_COLS / THREADS / 4) /* of four sums that a thread holds */
+#define LEFT_ROWS SQUARE_LEFT_ROWS(IS_DOUBLE)
+#define STAGED_LD (TILE_COLS + 8)      /* spreads the writes of eight rows over all banks */
+#define PLANE_X   (TILE_ROWS * BK * 2) /* bytes */
+#define PLANE_Y   (TILE_COLS * BK * 2)
+#define STAGE     (PLANES * (PLANE_X + PLANE_Y))
 #if CORE == CORE_MMA64
-#  define LANES       2        /* of a 16-byte copy */
-#  define LD          (BK + 4) /* reads of four rows by four columns meet all banks once */
+#  define LANES 2        /* of a 16-byte copy */
+#  define LD    (BK + 4) /* reads of four rows by four columns meet all banks once */
 #endif
 
 #include "stored.cuh"
@@ -102,8 +114,11 @@ struct shared_state {
     long long at;
     int wanted, spoiled;
     int offset; /* elements with row > column + offset are the mirror images of others */
-    unsigned list[SQUARE_SPOILED]; /* row 2^16 + column */
+    unsigned list[SQUARE_SPOILED];                    /* row 2^16 + column */
     __align__(16) row_end end[TILE_ROWS + TILE_COLS]; /* of x and of y */
+#if FILTER
+    float bound[TILE_ROWS];
+#endif
 };
 
 #if CORE == CORE_MMA64
@@ -126,6 +141,11 @@ static __device__ void load_end(const struct square_params *a, struct shared_sta
                           (tile->item - a->first) * a->side[which].item_rows;
 
     shared->end[threadIdx.x] = from[threadIdx.x];
+#endif
+#if FILTER
+    if (!which)
+        shared->bound[threadIdx.x] =
+            threadIdx.x < tile->rows[0] ? a->filter.bound[tile->i + threadIdx.x] : 0;
 #endif
 }
 
@@ -170,7 +190,7 @@ static __device__ float whole_sum(float acc, const row_end &x, const row_end &y,
 
 /* The sum of a row and a column of the tile by a warp, from the numbers themselves. */
 static __device__ REAL direct_sum(const struct pair_params *a, const struct tile *tile, int row,
-                                   int col)
+                                  int col)
 {
     const struct pair_map *none = nullptr;
     const element *x = tile->from[0] + row * a->x.row_stride;
@@ -342,6 +362,54 @@ static __device__ void store_mirrored(const struct pair_params *a,
     }
 }
 
+#if FILTER
+/* Lists an element of the tile for its row. */
+static __device__ void list_candidate(const struct square_params *a,
+                                      const struct shared_state *shared, int row, int col)
+{
+    const struct square_filter *f = &a->filter;
+    const long long of = shared->tile.i + row;
+
+    if (!counts(shared, row, col))
+        return;
+    const int at = atomicAdd(&f->count[of], 1);
+    if (at < f->capacity)
+        f->place[of * f->capacity + at] = (int)(shared->tile.j + col);
+}
+
+/* Lists the elements of a thread that may be at most the bounds of their rows. */
+static __device__ void finish(const struct square_params *a, struct shared_state *shared,
+                              const struct pair_map *, float acc[BLOCKS][4], float *)
+{
+    const row_end *x = shared->end, *y = shared->end + TILE_ROWS;
+
+    barrier(); /* the ends and the bounds are there */
+#  pragma unroll
+    for (int b = 0; b < BLOCKS; b++) {
+        const int row = row_of(b), col = col_of(b);
+        const struct two_rows cols = *(const struct two_rows *)(y + col);
+        unsigned bits = 0;
+#  pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const row_end one = x[row + half * 8];
+            const float bound = shared->bound[row + half * 8];
+#  pragma unroll
+            for (int i = 0; i < 2; i++) {
+                const float limit = one.limit + cols.at[i].limit;
+                const float s =
+                    fmaf(acc[b][half * 2 + i] * (-2 * one.factor), cols.at[i].factor, limit);
+                const bool is = s <= fmaf(a->filter.margin, limit, bound) ||
+                                limit < SMALLEST_NORM || limit > LARGEST_NORM;
+                bits |= is ? 1u << (half * 2 + i) : 0;
+            }
+        }
+        for (; bits; bits &= bits - 1) {
+            const int bit = __ffs((int)bits) - 1;
+            list_candidate(a, shared, row + bit / 2 * 8, col + bit % 2);
+        }
+    }
+}
+#else
 /* From the sums of a tile to out. */
 static __device__ void finish(const struct square_params *a, struct shared_state *shared,
                               const struct pair_map *map, REAL acc[BLOCKS][4], REAL *staged)
@@ -380,6 +448,7 @@ static __device__ void finish(const struct square_params *a, struct shared_state
         store_mirrored(&a->pair, shared, staged);
     }
 }
+#endif
 
 /* The next tile of this block; false: there is none. */
 static __device__ bool next_tile(const struct square_params *a, struct shared_state *shared,

@@ -108,6 +108,11 @@ gram_status cuda_cdist_bits(gram_context *g, const struct gram_cdist_op *op);
 bool cuda_cdist_squares(const gram_context *g, const struct cuda_device *device,
                         const struct cuda_cdist_plan *plan);
 gram_status cuda_cdist_square(gram_context *g, struct cuda_cdist_plan *plan);
+/* Squared distances of one item in f32 that are listed instead of stored, and the margin for rows
+ * of so many coordinates; see struct square_filter.  The plan's out is not read. */
+gram_status cuda_cdist_filter(gram_context *g, struct cuda_cdist_plan *plan,
+                              const struct square_filter *filter);
+float cuda_cdist_filter_margin(int64_t depth);
 /* The kernels of this by number, from 0; false after the last. */
 bool cuda_cdist_square_variant(const struct cuda_device *device, const struct cuda_cdist_plan *plan,
                                int which, struct cuda_variant *v);

@@ -10,6 +10,7 @@
  */
 #include "cuda/arena.h"
 #include "cuda_cdist.h"
+#include <float.h>
 
 enum {
     SHORTEST = 32,   /* columns from which panels are worth their time */
@@ -34,6 +35,7 @@ static const struct core {
 struct square {
     const struct cuda_cdist_plan *direct; /* the same problem for cdist.cu */
     const struct core *core;
+    const struct square_filter *filter; /* or NULL: elements are stored */
     int planes;
     int64_t items;                                                 /* of a round */
     size_t panel_bytes[2], row_bytes[2], centre_bytes, list_bytes; /* of an item */
@@ -162,6 +164,8 @@ static void describe(const struct square *s, enum kind kind, struct cuda_variant
     cuda_option(v, "BASE", o->base);
     cuda_option(v, "SLOPE", o->slope);
     cuda_option(v, "HYPERS", o->hypers);
+    if (s->filter)
+        cuda_option(v, "FILTER", 1);
     v->chip_alone = c == &wgmma;
 }
 
@@ -205,9 +209,10 @@ static void describe_all(const gram_context *g, const struct square *s,
         describe(s, (enum kind)kind, &v[kind]);
     if (cuda_is_loaded(g, &v[MULTIPLY]))
         return;
-    ahead[0] = v[MULTIPLY], ahead[2] = v[PACK], ahead[3] = v[CENTRE];
-    cuda_cdist_variant(s->direct, &ahead[1]);
-    cuda_load_ahead(g, ahead, KINDS + 1);
+    ahead[0] = v[MULTIPLY], ahead[1] = v[PACK], ahead[2] = v[CENTRE];
+    if (!s->filter)
+        cuda_cdist_variant(s->direct, &ahead[KINDS]);
+    cuda_load_ahead(g, ahead, s->filter ? KINDS : KINDS + 1);
 }
 
 /* The centre is only wanted for squared distances in f32; in f64 the tiles find their own. */
@@ -234,22 +239,44 @@ static gram_status run_round(gram_context *g, const struct square *s, struct squ
         TRY(cuda_launch(g, &v[CENTRE], &centre, (void *[]){a}));
     TRY(cuda_launch(g, &v[PACK], &pack, (void *[]){a}));
     TRY(cuda_launch(g, &v[MULTIPLY], &multiply, (void *[]){a}));
-    return cuda_cdist_launch(g, s->direct, a->list);
+    return s->filter ? GRAM_OK : cuda_cdist_launch(g, s->direct, a->list);
 }
 
 /* Rounds share the scratch: work on the stream is in order. */
-gram_status cuda_cdist_square(gram_context *g, struct cuda_cdist_plan *plan)
+static gram_status run(gram_context *g, struct cuda_cdist_plan *plan,
+                       const struct square_filter *filter)
 {
     const struct cuda_device *device = g->device;
     struct square_params params = {0};
-    struct square s = {0};
+    struct square s = {.filter = filter};
 
     cut(device, plan, &s);
     TRY(open_params(g, &s, &params));
-    cuda_cdist_plan_listed(plan);
+    if (filter)
+        params.filter = *filter;
+    else
+        cuda_cdist_plan_listed(plan);
     for (params.first = 0; params.first < plan->params.items; params.first += s.items) {
         params.pair.items = gram_least(s.items, plan->params.items - params.first);
         TRY(run_round(g, &s, &params));
     }
     return GRAM_OK;
+}
+
+gram_status cuda_cdist_square(gram_context *g, struct cuda_cdist_plan *plan)
+{
+    return run(g, plan, NULL);
+}
+
+gram_status cuda_cdist_filter(gram_context *g, struct cuda_cdist_plan *plan,
+                              const struct square_filter *filter)
+{
+    return run(g, plan, filter);
+}
+
+/* Of the errors that cdist_mma.cu states, those that do not grow, and six for each product of 16
+ * columns, as if no partial sum were promoted. */
+float cuda_cdist_filter_margin(int64_t depth)
+{
+    return FLT_EPSILON * (16 + 6 * (float)gram_ceil_div(depth, 16));
 }

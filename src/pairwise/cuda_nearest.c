@@ -2,16 +2,15 @@
  * cuda_nearest.c - nearest neighbours on the device: panels of distances, and what is kept of them
  *
  * Panels come from cuda_pair_panels.c, and nearest.cu reads each once.  Scratch: a panel, and the
- * neighbours so far of its rows.
+ * neighbours so far of its rows.  Many points at p = 2 go another way: cuda_nearest_points.c.
  *
  * SPDX-License-Identifier: MIT
  */
+#include "cuda_nearest.h"
 #include "cuda_pair_panels.h"
-#include "nearest_params.h"
 #include "pairwise.h"
 
 enum {
-    LEAST_CAPACITY = 2 * NEAREST_THREADS,
     BLOCKS = 1 << 20
 };
 
@@ -23,16 +22,6 @@ struct nearest_job {
     struct nearest_params params;
 };
 
-/* Room for all that are kept, and for what a block appends before it sorts: a power of 2. */
-static int64_t capacity_of(int64_t count)
-{
-    int64_t capacity = LEAST_CAPACITY;
-
-    while (capacity < count + NEAREST_THREADS)
-        capacity *= 2;
-    return capacity;
-}
-
 static void take_rows(void *of, struct gram_layout *layout, size_t rows)
 {
     struct nearest_job *job = of;
@@ -43,19 +32,22 @@ static void take_rows(void *of, struct gram_layout *layout, size_t rows)
     gram_take_many(layout, &job->params.state, rows, sizeof(struct nearest_state));
 }
 
-static gram_status queue_search(gram_context *g, void *of)
+gram_status cuda_nearest_take(gram_context *g, const struct nearest_params *p, gram_dtype dtype)
 {
-    struct nearest_job *job = of;
-    struct nearest_params *p = &job->params;
-    const struct cuda_grid grid = {
-        .blocks = gram_least(p->panel.items * p->panel.rows, BLOCKS),
-        .threads = NEAREST_THREADS,
-        .shared = (size_t)p->capacity * (gram_dtype_size(job->panels.dtype) + sizeof(int)) +
-                  NEAREST_THREADS / 32 * sizeof(int)};
+    const struct cuda_grid grid = {.blocks = gram_least(p->panel.items * p->panel.rows, BLOCKS),
+                                   .threads = NEAREST_THREADS,
+                                   .shared = cuda_nearest_shared(p, dtype)};
     struct cuda_variant v;
 
-    cuda_variant(&v, &nearest_take, CUDA_OPTIONS({"REAL", cuda_type(job->panels.dtype)}));
-    return cuda_launch(g, &v, &grid, (void *[]){p});
+    cuda_variant(&v, &nearest_take, CUDA_OPTIONS({"REAL", cuda_type(dtype)}));
+    return cuda_launch(g, &v, &grid, (void *[]){(void *)p});
+}
+
+static gram_status queue_search(gram_context *g, void *of)
+{
+    const struct nearest_job *job = of;
+
+    return cuda_nearest_take(g, &job->params, job->panels.dtype);
 }
 
 static void describe(const struct gram_nearest_op *op, struct nearest_job *job)
@@ -70,13 +62,7 @@ static void describe(const struct gram_nearest_op *op, struct nearest_job *job)
     job->panels.row_bytes = (size_t)op->count * (size + sizeof(int)) + sizeof(struct nearest_state);
     job->panels.panel = &p->panel;
     cuda_panels_plan(&job->panels);
-    p->count = op->count;
-    p->capacity = capacity_of(op->count);
-    p->radius = op->radius;
-    p->exclude_self = op->exclude_self;
-    p->indices = cuda_given_view(&op->indices, op->has_indices);
-    p->distances = cuda_given_view(&op->distances, op->has_distances);
-    p->counts = cuda_given_view(&op->counts, op->has_counts);
+    cuda_nearest_describe(op, p);
 }
 
 static gram_status check_pointers(gram_context *g, const struct gram_nearest_op *op)
@@ -95,6 +81,8 @@ static gram_status run_call(gram_context *g, const void *work)
     struct nearest_job job;
 
     TRY(check_pointers(g, op));
+    if (cuda_nearest_filters(g, op))
+        return cuda_nearest_points(g, op);
     describe(op, &job);
     return cuda_panels_run(g, &job.panels);
 }

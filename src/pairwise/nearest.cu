@@ -3,174 +3,98 @@
  *
  *   nearest_take    goes through a panel: a block has a row, whose neighbours so far it improves
  *
- * A block holds a list of neighbours in shared memory.  The first of them are in order; what is
- * nearer than the last one of these, or anything while there are too few, is appended behind them,
- * each thread at a place that depends on the columns alone.  Where the list could overflow it is
- * sorted by distance, then by column, and cut.  So the result does not depend on which thread came
- * first, and of neighbours at the same distance the lower column stays.
- *
  * Parameters (-D): REAL.
  *
  * SPDX-License-Identifier: MIT
  */
-#include "device_view.cuh"
-#include "nearest_params.h"
+#include "nearest_list.cuh"
 
-#define WARPS (NEAREST_THREADS / 32)
-#define NONE  0x7fffffff /* behind all columns */
+#define AHEAD 4 /* distances that a thread reads at once */
 
-/* The list of a block. */
-struct list {
-    REAL *value;
-    int *place;
-    int *warps;      /* candidates of each warp */
-    int held, count; /* neighbours in the list; the most that are kept */
-    REAL limit;      /* of what is of interest, not included */
-};
-
-static __device__ REAL infinity(void) { return (REAL)__int_as_float(0x7f800000); }
-
-/* ---- The list of a block -------------------------------------------------------------------- */
-
-static __device__ bool after(const struct list &l, int a, int b)
+/* The row of y of a column of a panel. */
+static __device__ int row_of_y(const struct nearest_params &a, long long column)
 {
-    return l.value[a] > l.value[b] || (l.value[a] == l.value[b] && l.place[a] > l.place[b]);
+    return (int)((a.panel.j + column) * a.step);
 }
 
-static __device__ void exchange(const struct list &l, int a, int b)
-{
-    const REAL value = l.value[a];
-    const int place = l.place[a];
-
-    l.value[a] = l.value[b], l.place[a] = l.place[b];
-    l.value[b] = value, l.place[b] = place;
-}
-
-/* Sorts what the list holds (a bitonic sort) and keeps the best. */
-static __device__ void sort(struct list &l)
-{
-    const int thread = (int)threadIdx.x;
-    int size = 2;
-
-    while (size < l.held)
-        size *= 2;
-    for (int e = l.held + thread; e < size; e += NEAREST_THREADS)
-        l.value[e] = infinity(), l.place[e] = NONE;
-    __syncthreads();
-    for (int run = 2; run <= size; run *= 2)
-        for (int apart = run / 2; apart > 0; apart /= 2) {
-            for (int e = thread; e < size / 2; e += NEAREST_THREADS) {
-                const int a = 2 * apart * (e / apart) + e % apart, b = a + apart;
-                if (after(l, a, b) == ((a & run) == 0))
-                    exchange(l, a, b);
-            }
-            __syncthreads();
-        }
-    l.held = l.held < l.count ? l.held : l.count;
-    l.limit = l.held < l.count ? infinity() : l.value[l.count - 1];
-}
-
-/* Appends the values of the threads that have one to offer, in the order of the threads. */
-static __device__ void append(struct list &l, bool mine, REAL value, int place)
-{
-    const int thread = (int)threadIdx.x, lane = thread % 32, warp = thread / 32;
-    const unsigned votes = __ballot_sync(0xffffffffu, mine);
-    int before = __popc(votes & ((1u << lane) - 1)), all = 0;
-
-    if (lane == 0)
-        l.warps[warp] = __popc(votes);
-    __syncthreads();
-    for (int w = 0; w < WARPS; w++) {
-        before += w < warp ? l.warps[w] : 0;
-        all += l.warps[w];
-    }
-    if (mine)
-        l.value[l.held + before] = value, l.place[l.held + before] = place;
-    l.held += all;
-    __syncthreads();
-}
-
-/* ---- Rows ----------------------------------------------------------------------------------- */
-
-/* Offers the distances of a row of a panel to the list; gives how many neighbours there are. */
+/* Offers the distances of a row of a panel to the list; gives how many neighbours this thread has
+ * seen. */
 static __device__ long long go_through(const struct nearest_params &a, struct list &l,
                                        const REAL *row, long long self)
 {
     long long within = 0;
 
-    for (long long c = 0; c < a.panel.cols; c += NEAREST_THREADS) {
-        const long long at = c + threadIdx.x;
-        const REAL value = at < a.panel.cols ? row[at] : infinity();
-        const bool is = value < infinity() && (double)value <= a.radius && a.panel.j + at != self;
-        const bool mine = is && l.count > 0 && value < l.limit;
-        within += __syncthreads_count(is);
-        if (__syncthreads_count(mine) == 0)
+    for (long long c = 0; c < a.panel.cols; c += AHEAD * NEAREST_THREADS) {
+        REAL value[AHEAD];
+        bool any = false;
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) {
+            const long long at = c + i * NEAREST_THREADS + threadIdx.x;
+            value[i] = at < a.panel.cols ? row[at] : infinity();
+        }
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) {
+            const long long column = c + i * NEAREST_THREADS + threadIdx.x;
+            const bool is = value[i] < infinity() && (double)value[i] <= a.radius &&
+                            row_of_y(a, column) != self;
+            within += is;
+            value[i] = is && l.count > 0 ? value[i] : infinity();
+            any = any || value[i] < l.limit;
+        }
+        if (!__syncthreads_or(any))
             continue;
-        append(l, mine, value, (int)(a.panel.j + at));
-        if (l.held + NEAREST_THREADS > a.capacity)
-            sort(l);
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) {
+            const bool mine = value[i] < l.limit;
+            if (!__syncthreads_or(mine))
+                continue;
+            append(l, mine, value[i], row_of_y(a, c + i * NEAREST_THREADS + threadIdx.x));
+            if (l.held + NEAREST_THREADS > a.capacity)
+                sort(l);
+        }
     }
     return within;
 }
 
-/* Where row i of an item begins in an output. */
-static __device__ long long row_of(const struct nearest_params &a, const struct device_view &v,
-                                   long long item, long long i)
+/* The sum of a number of each thread, for all of them. */
+static __device__ long long sum_of_block(const struct list &l, long long mine)
 {
-    return batch_offset(a.panel.shape, a.panel.ndim, v.batch_stride, a.panel.first + item) +
-           i * v.row_stride;
-}
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    long long sum = 0;
 
-/* The neighbours of a row to the outputs, and nothing behind the last of them. */
-static __device__ void store(const struct nearest_params &a, const struct list &l, long long item,
-                             long long i, long long within)
-{
-    const long long to_index = row_of(a, a.indices, item, i),
-                    to_distance = row_of(a, a.distances, item, i);
-
-    if (a.counts.data && threadIdx.x == 0)
-        ((long long *)a.counts.data)[row_of(a, a.counts, item, 0) + i * a.counts.col_stride] =
-            within;
-    for (int c = (int)threadIdx.x; c < l.count; c += NEAREST_THREADS) {
-        const bool is = c < l.held;
-        if (a.indices.data)
-            ((long long *)a.indices.data)[to_index + c * a.indices.col_stride] =
-                is ? l.place[c] : -1;
-        if (a.distances.data)
-            ((REAL *)a.distances.data)[to_distance + c * a.distances.col_stride] =
-                is ? l.value[c] : infinity();
-    }
+    /* A panel has fewer than 2^31 columns. */
+    for (int apart = 16; apart > 0; apart /= 2)
+        mine += __shfl_xor_sync(0xffffffffu, (int)mine, apart);
+    if (lane == 0)
+        l.warps[warp] = (int)mine;
+    __syncthreads();
+    for (int w = 0; w < WARPS; w++)
+        sum += l.warps[w];
+    __syncthreads();
+    return sum;
 }
 
 extern "C" __global__ void __launch_bounds__(NEAREST_THREADS, 2)
     nearest_take(const __grid_constant__ struct nearest_params a)
 {
-    extern __shared__ __align__(16) REAL memory[]; /* values, places, candidates of the warps */
-    struct list l;
+    extern __shared__ __align__(16) REAL memory[];
+    struct list l = open_list(a, memory);
 
-    l.value = memory;
-    l.place = (int *)(memory + a.capacity);
-    l.warps = l.place + a.capacity;
-    l.count = (int)a.count;
     for (long long at = blockIdx.x; at < a.panel.items * a.panel.rows; at += gridDim.x) {
         const long long item = at / a.panel.rows, row = at - item * a.panel.rows;
-        REAL *values = (REAL *)a.values + at * a.count;
-        int *places = a.places + at * a.count;
-        long long within = a.panel.begin ? 0 : a.state[at].within;
-        l.held = a.panel.begin ? 0 : (int)a.state[at].stored;
-        for (int c = (int)threadIdx.x; c < l.held; c += NEAREST_THREADS)
-            l.value[c] = values[c], l.place[c] = places[c];
-        __syncthreads();
-        l.limit = l.held < l.count || l.count == 0 ? infinity() : l.value[l.count - 1];
-        within += go_through(a, l, (const REAL *)a.panel.values + at * a.panel.cols,
-                             a.exclude_self ? a.panel.i + row : -1);
+        long long within = a.panel.begin ? 0 : a.state[at].within, seen;
+        l.held = 0, l.limit = infinity();
+        if (!a.panel.begin)
+            load_list(a, l, at);
+        seen = go_through(a, l, (const REAL *)a.panel.values + at * a.panel.cols,
+                          a.exclude_self ? a.panel.i + row : -1);
+        if (a.counts.data)
+            within += sum_of_block(l, seen);
         sort(l);
         if (a.panel.end)
             store(a, l, item, a.panel.i + row, within);
-        for (int c = (int)threadIdx.x; !a.panel.end && c < l.held; c += NEAREST_THREADS)
-            values[c] = l.value[c], places[c] = l.place[c];
-        if (!a.panel.end && threadIdx.x == 0)
-            a.state[at].stored = l.held, a.state[at].within = within;
+        else
+            keep_list(a, l, at, within);
         __syncthreads(); /* the list is no longer read */
     }
 }

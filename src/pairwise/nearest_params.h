@@ -9,6 +9,7 @@
 #ifndef GRAM_NEAREST_PARAMS_H
 #define GRAM_NEAREST_PARAMS_H
 #include "pair_panel_params.h"
+#include "pair_params.h"
 
 #define NEAREST_THREADS 256
 
@@ -26,7 +27,18 @@ struct nearest_params {
     long long count, capacity; /* capacity: of the list of a block, a power of 2 */
     double radius;
     long long exclude_self;
+    long long step; /* column c of the panels is row c step of y */
     /* The outputs, along the whole batch; data NULL: not given. */
     struct device_view indices, distances, counts;
+};
+
+/* nearest_points.cu: rows [i, i + rows) of x, of one item. */
+struct nearest_points_params {
+    struct nearest_params nearest; /* panel.begin: of nearest_end, there was no first part */
+    struct device_view x, y;       /* of the item, all rows */
+    long long depth, rows;         /* rows: of y */
+    long long first, step;         /* column c of a part is row first + c step of y */
+    struct square_filter filter;
+    float slack; /* of a bound, a little above 1 */
 };
 #endif

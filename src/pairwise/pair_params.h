@@ -206,6 +206,16 @@ struct square_list {
     struct square_tile tile[1]; /* as many as there are */
 };
 
+/* With -DFILTER: elements are not stored; those that may be at most the bound of their row are
+ * listed by their columns. */
+struct square_filter {
+    float *bound;       /* of each row */
+    int *count;         /* of the elements of each row, also of those beyond capacity */
+    int *place;         /* their columns, `capacity` for each row, in no order */
+    long long capacity; /* at least 1 */
+    float margin;       /* the error of an element is at most this times |e_x|^2 + |e_y|^2 */
+};
+
 struct square_params {
     struct square_panels side[2]; /* of x and y; alike where y is x */
     struct square_list *list;     /* tiles that are left to cdist.cu */
@@ -213,6 +223,7 @@ struct square_params {
     long long sides;              /* to pack: 1 where y is x */
     long long chunks;             /* of BK columns */
     long long first;              /* item of the batch that the round begins with */
-    struct pair_params pair;      /* items: of the round */
+    struct square_filter filter;
+    struct pair_params pair; /* items: of the round */
 };
 #endif
