@@ -94,6 +94,13 @@ static __device__ void add_log_weights(const struct kernel_reduce_params &a, REA
         row[c] = (REAL)(a.scale * (double)row[c] + (double)logs[c * a.log_weights.col_stride]);
 }
 
+/* scale times a value, rounded: as a part of a fused multiply-add it would differ from the largest
+ * exponent, which is such a product, by what rounding left out, and that may be large. */
+static __device__ double exponent(double scale, REAL value)
+{
+    return __dmul_rn(scale, (double)value);
+}
+
 /* The largest exponent of a row; NaN where one is NaN or +infinity. */
 static __device__ double find_largest(const struct kernel_reduce_params &a, const struct tree &t,
                                       const REAL *row, double scale)
@@ -102,7 +109,7 @@ static __device__ double find_largest(const struct kernel_reduce_params &a, cons
     double mine = -infinite();
 
     for (long long c = thread; c < a.panel.cols; c += REDUCE_THREADS)
-        mine = larger(mine, scale * (double)row[c]);
+        mine = larger(mine, exponent(scale, row[c]));
     __syncthreads();
     t.value[thread] = mine;
     for (int half = REDUCE_THREADS / 2; half > 0; half /= 2) {
@@ -147,7 +154,7 @@ static __device__ void take_soft(const struct kernel_reduce_params &a, const str
     if (largest == -infinite()) /* all weights are 0 */
         return;
     for (long long c = threadIdx.x; c < a.panel.cols; c += REDUCE_THREADS) {
-        const REAL weight = exp((REAL)(scale * (double)row[c] - largest));
+        const REAL weight = exp((REAL)(exponent(scale, row[c]) - largest));
         row[c] = weight;
         mine += (double)weight;
     }

@@ -47,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(VJP_THREADS)
 
         for (long long j = vjp_lane(a.of); j < a.of.cols; j += a.of.lanes) {
             REAL *value = w + j * a.w.col_stride, *cotangent = d + j * a.d.col_stride;
-            double e = a.scale * (double)*value;
+            double e = __dmul_rn(a.scale, (double)*value); /* as kernel_reduce.cu has it */
             if (logs)
                 e += (double)logs[j * a.log_weights.col_stride];
             const REAL weight = none ? (REAL)0 : exp((REAL)(e - logarithm));
