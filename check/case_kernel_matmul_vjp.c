@@ -9,11 +9,9 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "check/harness/dense_data.h"
-#include "check/reference/reference.h"
+#include "vjp_bench.h"
 #include "vjp_problem.h"
 #include <math.h>
-#include <stdlib.h>
 
 /* clang-format off */
 #define DIFFERENCE(f, power, root) \
@@ -166,36 +164,18 @@ static void check(struct harness *h, int row)
 
 /* ---- A problem of any size ------------------------------------------------------------------ */
 
-struct bench {
-    gram_tensor x, y, v, grad, to_x;
-    gram_kernel_options options;
-    bool same;
-};
-
 static gram_status bench_run(gram_context *g, void *state)
 {
-    struct bench *s = state;
+    struct vjp_bench *s = state;
     gram_kernel_matmul_grads grads = GRAM_KERNEL_MATMUL_GRADS_INIT;
 
     grads.x = &s->to_x;
-    return gram_kernel_matmul_vjp(g, &s->x, s->same ? NULL : &s->y, &s->options, &s->v, &s->grad,
+    return gram_kernel_matmul_vjp(g, &s->x, s->same ? NULL : &s->y, &s->kernel, &s->v, &s->grad,
                                   &grads);
 }
 
-static void bench_destroy(void *state)
-{
-    struct bench *s = state;
-
-    free(s->x.data);
-    free(s->y.data);
-    free(s->v.data);
-    free(s->grad.data);
-    free(s->to_x.data);
-    free(s);
-}
-
-/* A row of the cotangent grad v^T in double. */
-static void cotangent_of(const struct bench *s, int64_t i, double *to)
+/* grad v^T, and where y is x its transpose too. */
+static double cotangent_of(const struct vjp_bench *s, int64_t i, double *to)
 {
     for (int64_t j = 0; j < s->v.shape[0]; j++) {
         to[j] = 0;
@@ -205,65 +185,21 @@ static void cotangent_of(const struct bench *s, int64_t i, double *to)
             for (int64_t c = 0; c < s->v.shape[1]; c++)
                 to[j] += test_get(&s->v, (int64_t[]){i, c}) * test_get(&s->grad, (int64_t[]){j, c});
     }
+    return (double)s->v.shape[1];
 }
 
 static double bench_error(struct harness *h, void *state)
 {
-    struct bench *s = state;
-    const struct reference_batch batch = {.count = 1};
-    const int64_t m = s->x.shape[0], n = s->v.shape[0], k = s->x.shape[1];
-    double worst = 0, *row = malloc((size_t)(n + 1) * sizeof *row);
+    const struct vjp_bench *s = state;
 
-    for (int t = 0; row && t < 30 && m > 0 && n > 0 && k > 0; t++) {
-        const int64_t i = (int64_t)(test_uniform(h) * (double)m);
-        const int64_t at[2] = {i, (int64_t)(test_uniform(h) * (double)k)};
-        gram_tensor one = s->x, grad = gram_matrix(row, 1, n, GRAM_F64);
-        const struct reference_vjp in = {&one, s->same ? &s->x : &s->y, &grad, &s->options};
-        double magnitude, want, bound, error;
-
-        cotangent_of(s, i, row);
-        one.shape[0] = 1;
-        one.data = (char *)s->x.data + (size_t)(i * k) * gram_dtype_size(s->x.dtype);
-        want = reference_vjp_points(&in, &batch, (int64_t[]){0, 0, at[1]}, false, &magnitude);
-        bound = ((double)(k + s->v.shape[1]) + 300) * test_eps(s->x.dtype) *
-                (magnitude + (double)(n * s->v.shape[1]));
-        error = fabs(test_get(&s->to_x, at) - want) / bound;
-        worst = error > worst || isnan(error) ? error : worst;
-    }
-    free(row);
-    return isnan(worst) || !row ? INFINITY : worst;
+    return vjp_bench_error(h, s, 30, s->x.shape[1] + s->v.shape[1], cotangent_of);
 }
 
 static bool prepare(struct harness *h, const struct case_args *args, struct case_problem *out)
 {
-    int64_t m = args->sizes[0], n = args->sizes[1], k = args->sizes[2], r = args->sizes[3];
-    double p = case_number(args, "p", 1), size = (double)gram_dtype_size(args->dtype);
-    struct bench *s = calloc(1, sizeof *s);
-
-    if (!s)
-        return harness_no_memory(h, "the problem");
-    s->same = case_number(args, "symmetric", 0) != 0;
-    s->options = gram_lpq_laplace(p, case_number(args, "q", p), case_number(args, "bandwidth", 1));
-    s->x = dense_random(h, m, k, args->dtype);
-    s->y = dense_random(h, n, k, args->dtype);
-    s->v = dense_random(h, s->same ? m : n, r, args->dtype);
-    s->grad = dense_random(h, m, r, args->dtype);
-    s->to_x = dense_random(h, m, k, args->dtype);
-    if (!s->x.data || !s->y.data || !s->v.data || !s->grad.data || !s->to_x.data) {
-        (void)harness_no_memory(h, "the problem");
-        bench_destroy(s);
+    if (!vjp_bench_prepare(h, args, out))
         return false;
-    }
-    *out = (struct case_problem){
-        .state = s,
-        .tensors = {&s->x, &s->y, &s->v, &s->grad, &s->to_x},
-        .run = bench_run,
-        .error = bench_error,
-        .destroy = bench_destroy,
-        .work = (double)m * (double)n,
-        .unit = "m n pairs",
-        .bytes = size * ((double)(m + n) * (double)(k + r) + (double)m * (double)k),
-    };
+    out->run = bench_run, out->error = bench_error;
     return true;
 }
 
