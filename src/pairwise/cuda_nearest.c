@@ -11,10 +11,54 @@
 #include "pairwise.h"
 
 enum {
+    LEAST_CAPACITY = 2 * NEAREST_THREADS,
     BLOCKS = 1 << 20
 };
 
 static const struct cuda_kernel nearest_take = {"nearest.cu", "nearest_take"};
+
+/* ---- What both ways share -------------------------------------------------------------------- */
+
+/* Room for all that are kept, and for what a block appends before it sorts: a power of 2. */
+static int64_t capacity_of(int64_t count)
+{
+    int64_t capacity = LEAST_CAPACITY;
+
+    while (capacity < count + NEAREST_THREADS)
+        capacity *= 2;
+    return capacity;
+}
+
+void cuda_nearest_describe(const struct gram_nearest_op *op, struct nearest_params *p)
+{
+    p->count = op->count;
+    p->capacity = capacity_of(op->count);
+    p->radius = op->radius;
+    p->exclude_self = op->exclude_self;
+    p->step = 1;
+    p->indices = cuda_given_view(&op->indices, op->has_indices);
+    p->distances = cuda_given_view(&op->distances, op->has_distances);
+    p->counts = cuda_given_view(&op->counts, op->has_counts);
+}
+
+size_t cuda_nearest_shared(const struct nearest_params *p, gram_dtype dtype)
+{
+    return (size_t)p->capacity * (gram_dtype_size(dtype) + sizeof(int)) +
+           NEAREST_THREADS / 32 * sizeof(int);
+}
+
+gram_status cuda_nearest_take(gram_context *g, const struct nearest_params *p, gram_dtype dtype)
+{
+    const struct cuda_grid grid = {.blocks = gram_least(p->panel.items * p->panel.rows, BLOCKS),
+                                   .threads = NEAREST_THREADS,
+                                   .shared = cuda_nearest_shared(p, dtype)};
+    struct cuda_variant v;
+
+    cuda_variant(&v, &nearest_take, CUDA_OPTIONS({"REAL", cuda_type(dtype)}));
+    return cuda_launch(g, &v, &grid, (void *[]){(void *)p});
+}
+
+/* ---- Panels ---------------------------------------------------------------------------------- */
 
 struct nearest_job {
     const struct gram_nearest_op *op;
@@ -30,17 +74,6 @@ static void take_rows(void *of, struct gram_layout *layout, size_t rows)
     gram_take_many(layout, &job->params.values, rows, count * gram_dtype_size(job->panels.dtype));
     gram_take_many(layout, &job->params.places, rows, count * sizeof(int));
     gram_take_many(layout, &job->params.state, rows, sizeof(struct nearest_state));
-}
-
-gram_status cuda_nearest_take(gram_context *g, const struct nearest_params *p, gram_dtype dtype)
-{
-    const struct cuda_grid grid = {.blocks = gram_least(p->panel.items * p->panel.rows, BLOCKS),
-                                   .threads = NEAREST_THREADS,
-                                   .shared = cuda_nearest_shared(p, dtype)};
-    struct cuda_variant v;
-
-    cuda_variant(&v, &nearest_take, CUDA_OPTIONS({"REAL", cuda_type(dtype)}));
-    return cuda_launch(g, &v, &grid, (void *[]){(void *)p});
 }
 
 static gram_status queue_search(gram_context *g, void *of)

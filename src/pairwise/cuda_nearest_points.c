@@ -25,7 +25,6 @@
 #include <math.h>
 
 enum {
-    LEAST_CAPACITY = 2 * NEAREST_THREADS,
     FIRST_COLUMNS = 1024, /* of the first part, or up to twice as many */
     FIRST_ROWS = 2048,    /* of x, where these are compared with the first part */
     MOST_ROWS = 16384,
@@ -43,36 +42,6 @@ static const double least_pairs = 0x1p27;
 static const struct cuda_kernel nearest_begin = {"nearest_points.cu", "nearest_begin"},
                                 nearest_improve = {"nearest_points.cu", "nearest_improve"},
                                 nearest_end = {"nearest_points.cu", "nearest_end"};
-
-/* ---- What both ways share -------------------------------------------------------------------- */
-
-/* Room for all that are kept, and for what a block appends before it sorts: a power of 2. */
-static int64_t capacity_of(int64_t count)
-{
-    int64_t capacity = LEAST_CAPACITY;
-
-    while (capacity < count + NEAREST_THREADS)
-        capacity *= 2;
-    return capacity;
-}
-
-void cuda_nearest_describe(const struct gram_nearest_op *op, struct nearest_params *p)
-{
-    p->count = op->count;
-    p->capacity = capacity_of(op->count);
-    p->radius = op->radius;
-    p->exclude_self = op->exclude_self;
-    p->step = 1;
-    p->indices = cuda_given_view(&op->indices, op->has_indices);
-    p->distances = cuda_given_view(&op->distances, op->has_distances);
-    p->counts = cuda_given_view(&op->counts, op->has_counts);
-}
-
-size_t cuda_nearest_shared(const struct nearest_params *p, gram_dtype dtype)
-{
-    return (size_t)p->capacity * (gram_dtype_size(dtype) + sizeof(int)) +
-           NEAREST_THREADS / 32 * sizeof(int);
-}
 
 /* ---- When ------------------------------------------------------------------------------------ */
 
