@@ -24,6 +24,15 @@ struct device_view cuda_device_view(const struct gram_view *v)
     return side;
 }
 
+struct device_view cuda_device_view_at(const struct gram_view *v, int64_t i, int64_t j)
+{
+    struct device_view side = cuda_device_view(v);
+
+    if (side.data)
+        side.data += (i * v->row_stride + j * v->col_stride) * (int64_t)gram_dtype_size(v->dtype);
+    return side;
+}
+
 /* Kernels know by the address whether an output is wanted. */
 struct device_view cuda_given_view(const struct gram_view *v, bool given)
 {

@@ -9,7 +9,9 @@
 #include "device_params.h"
 
 struct device_view cuda_device_view(const struct gram_view *v);
-/* The same, with data NULL unless the caller has given the tensor. */
+/* The same from an element on; data NULL stays so. */
+struct device_view cuda_device_view_at(const struct gram_view *v, int64_t i, int64_t j);
+/* The same of the whole view, with data NULL unless the caller has given the tensor. */
 struct device_view cuda_given_view(const struct gram_view *v, bool given);
 struct device_number cuda_device_number(const struct gram_hyper *h);
 

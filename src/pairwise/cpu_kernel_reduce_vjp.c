@@ -102,13 +102,6 @@ gram_status cpu_soft_measure(const struct soft_vjp *soft, const struct vjp_block
     return GRAM_OK;
 }
 
-bool cpu_soft_has_sides(const struct soft_vjp *soft)
-{
-    const struct gram_kernel_vjp_op *op = soft->op;
-
-    return op->want_v || op->soft.want_log_weights || op->want_regularization;
-}
-
 /* ---- A block -------------------------------------------------------------------------------- */
 
 static char *element_of(const struct gram_view *v, int64_t i, int64_t j)
@@ -263,7 +256,7 @@ gram_status cpu_soft_block(struct soft_vjp *soft, const struct vjp_block *b)
         TRY(add_sides(&job, pairs));
     if (later)
         gram_for(soft->g, pairs, b->rows, scale_row, &job);
-    if (soft->sides)
+    if (soft->sides && soft->op->want_regularization)
         add_diagonal(soft, b);
     return GRAM_OK;
 }

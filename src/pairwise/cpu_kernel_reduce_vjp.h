@@ -32,8 +32,6 @@ gram_status cpu_soft_measure(const struct soft_vjp *soft, const struct vjp_block
 /* The block's cotangent becomes that of the kernel; and the first time that the blocks are gone
  * through, adds what is beside it. */
 gram_status cpu_soft_block(struct soft_vjp *soft, const struct vjp_block *b);
-/* True if anything is wanted that is beside the gradients of the kernel. */
-bool cpu_soft_has_sides(const struct soft_vjp *soft);
 /* All blocks were gone through: stores the gradient of the log-weights. */
 void cpu_soft_end(struct soft_vjp *soft);
 #endif

@@ -555,7 +555,7 @@ static gram_status points_gradients(struct vjp_job *job)
 /* What a reduction has beside the gradients of its kernel, where these have not found it. */
 static gram_status soft_gradients(struct vjp_job *job)
 {
-    while (is_soft(job) && cpu_soft_has_sides(&job->soft) && next_block(job)) {
+    while (is_soft(job) && gram_soft_has_sides(job->op) && next_block(job)) {
         TRY(go_on(job));
         TRY(find_cotangent(job));
     }

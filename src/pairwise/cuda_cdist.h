@@ -161,6 +161,11 @@ void cuda_cdist_power(double g, struct pair_power *power);
 
 /* Refuses what is not memory of the device. */
 gram_status cuda_kernel_vjp_check(gram_context *g, const struct gram_kernel_vjp_op *op);
+/* Lanes at least of a row that is summed, and of another one. */
+enum {
+    CUDA_VJP_SUM_LANES = 32,
+    CUDA_VJP_LANES = 8
+};
 /* Rows of a batch's items, each of so many lanes or more; and a launch of a kernel of them, which
  * queues nothing where there are none. */
 struct vjp_rows cuda_vjp_rows(const struct gram_batch *batch, int64_t rows, int64_t cols,

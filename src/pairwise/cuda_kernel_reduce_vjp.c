@@ -11,11 +11,6 @@
 #include "cuda_cdist.h"
 #include "pairwise.h"
 
-enum {
-    FEW = 8, /* lanes at least of a row */
-    WARP = 32
-};
-
 static const struct cuda_kernel kernel_vjp_soften = {"kernel_reduce_vjp.cu", "kernel_vjp_soften"},
                                 kernel_vjp_scale = {"kernel_reduce_vjp.cu", "kernel_vjp_scale"},
                                 kernel_vjp_store = {"kernel_reduce_vjp.cu", "kernel_vjp_store"},
@@ -71,29 +66,7 @@ gram_status cuda_soft_measure(const struct soft_vjp *soft, const struct vjp_bloc
     return GRAM_OK;
 }
 
-void cuda_soft_place(struct soft_vjp *soft, const struct soft_scratch *at)
-{
-    soft->at = *at;
-}
-
-bool cuda_soft_has_sides(const struct soft_vjp *soft)
-{
-    const struct gram_kernel_vjp_op *op = soft->op;
-
-    return op->want_v || op->soft.want_log_weights || op->want_regularization;
-}
-
 /* ---- A block -------------------------------------------------------------------------------- */
-
-/* A matrix from an element on, as kernels see it. */
-static struct device_view matrix_at(const struct gram_view *v, int64_t i, int64_t j)
-{
-    struct device_view m = cuda_device_view(v);
-
-    if (m.data)
-        m.data += (i * v->row_stride + j * v->col_stride) * (int64_t)gram_dtype_size(v->dtype);
-    return m;
-}
 
 /* One of the two blocks in scratch. */
 static struct device_view block_of(const struct soft_vjp *soft, const struct vjp_block *b,
@@ -109,11 +82,12 @@ static gram_status soften(const struct soft_vjp *soft, const struct vjp_block *b
 {
     const struct gram_soft_op *op = &soft->op->soft;
     struct vjp_soften_params params = {
-        .of = cuda_vjp_rows(&soft->kernel.batch, b->cols > 0 ? b->rows : 0, b->cols, FEW),
+        .of =
+            cuda_vjp_rows(&soft->kernel.batch, b->cols > 0 ? b->rows : 0, b->cols, CUDA_VJP_LANES),
         .w = block_of(soft, b, soft->at.elements),
         .d = block_of(soft, b, soft->at.cotangent),
-        .grad = matrix_at(&soft->grad, b->i, 0),
-        .averages = matrix_at(&soft->averages, b->i, 0),
+        .grad = cuda_device_view_at(&soft->grad, b->i, 0),
+        .averages = cuda_device_view_at(&soft->averages, b->i, 0),
         .logarithms = soft->logarithms + b->i,
         .step = soft->kernel.x.rows,
         .is_logarithm = op->what == GRAM_REDUCE_LOGSUMEXP,
@@ -124,14 +98,15 @@ static gram_status soften(const struct soft_vjp *soft, const struct vjp_block *b
     };
 
     if (op->has_log_weights)
-        params.log_weights = matrix_at(&soft->log_weights, 0, b->j);
+        params.log_weights = cuda_device_view_at(&soft->log_weights, 0, b->j);
     return cuda_vjp_launch(soft->g, &kernel_vjp_soften, soft->kernel.x.dtype, &params.of, &params);
 }
 
 static gram_status scale_block(const struct soft_vjp *soft, const struct vjp_block *b)
 {
     struct vjp_scale_params params = {
-        .of = cuda_vjp_rows(&soft->kernel.batch, b->cols > 0 ? b->rows : 0, b->cols, FEW),
+        .of =
+            cuda_vjp_rows(&soft->kernel.batch, b->cols > 0 ? b->rows : 0, b->cols, CUDA_VJP_LANES),
         .d = block_of(soft, b, soft->at.cotangent),
         .scale = soft->op->soft.scale,
     };
@@ -143,7 +118,7 @@ static gram_status scale_block(const struct soft_vjp *soft, const struct vjp_blo
 static gram_status add_sums(const struct soft_vjp *soft, struct vjp_sums_params params,
                             int64_t rows, int64_t cols)
 {
-    params.of = cuda_vjp_rows(&soft->kernel.batch, rows, cols, WARP);
+    params.of = cuda_vjp_rows(&soft->kernel.batch, rows, cols, CUDA_VJP_SUM_LANES);
     params.step = soft->at.step;
     return cuda_vjp_launch(soft->g, &kernel_vjp_sums, soft->kernel.x.dtype, &params.of, &params);
 }
@@ -169,7 +144,7 @@ static gram_status add_diagonal(const struct soft_vjp *soft, const struct vjp_bl
     const struct gram_view cotangent = gram_view_dense_items(
         soft->at.cotangent, soft->kernel.x.dtype, b->rows, b->cols, &soft->kernel.batch);
     struct device_view diagonal =
-        d.count > 0 ? matrix_at(&cotangent, d.i, d.j) : cuda_device_view(&cotangent);
+        d.count > 0 ? cuda_device_view_at(&cotangent, d.i, d.j) : cuda_device_view(&cotangent);
 
     diagonal.col_stride += diagonal.row_stride;
     return add_sums(
@@ -212,7 +187,8 @@ gram_status cuda_soft_end(struct soft_vjp *soft)
         return GRAM_OK;
     /* Without pairs there were no blocks, and no sum. */
     params.of = cuda_vjp_rows(&soft->kernel.batch, 1,
-                              soft->kernel.x.rows > 0 && soft->kernel.y.rows > 0 ? 1 : 0, WARP);
+                              soft->kernel.x.rows > 0 && soft->kernel.y.rows > 0 ? 1 : 0,
+                              CUDA_VJP_SUM_LANES);
     params.sums = soft->at.sums, params.out = cuda_device_view(&soft->regularization);
     return cuda_vjp_launch(soft->g, &kernel_vjp_number, dtype, &params.of, &params);
 }

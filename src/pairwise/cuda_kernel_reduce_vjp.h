@@ -26,8 +26,8 @@ struct soft_vjp {
     struct gram_cdist_op kernel;
     struct gram_view grad, v, to_v, log_weights, to_log_weights, averages, regularization;
     const double *logarithms;
-    bool sides; /* these are still to be found */
-    struct soft_scratch at;
+    bool sides;             /* these are still to be found */
+    struct soft_scratch at; /* the caller's, before the first block */
 };
 
 /* Doubles of an item: a sum for each column, and one of the diagonal. */
@@ -37,12 +37,9 @@ void cuda_soft_begin(struct soft_vjp *soft, gram_context *g, const struct gram_k
 /* Grows bytes to what a block of this size takes of the inner scratch. */
 gram_status cuda_soft_measure(const struct soft_vjp *soft, const struct vjp_block *b,
                               size_t *bytes);
-void cuda_soft_place(struct soft_vjp *soft, const struct soft_scratch *at);
 /* The block's cotangent becomes that of the kernel; and the first time that the blocks are gone
  * through, adds what is beside it. */
 gram_status cuda_soft_block(struct soft_vjp *soft, const struct vjp_block *b);
-/* True if anything is wanted that is beside the gradients of the kernel. */
-bool cuda_soft_has_sides(const struct soft_vjp *soft);
 /* All blocks were gone through: stores the gradients of log-weights and of the regularization. */
 gram_status cuda_soft_end(struct soft_vjp *soft);
 #endif

@@ -34,8 +34,6 @@ enum {
     GRAIN = 64,   /* of both: the sides of tiles */
     ROUND_BYTES = 1 << 28, /* of the blocks of many small items */
     MOST_BLOCKS = 4096,    /* of a launch of kernel_vjp.cu: enough for every processor */
-    WARP = 32,             /* lanes at least of a row that is summed */
-    FEW = 8,               /* and of another one */
 };
 
 /* A row's lanes have at most this many elements before there are more lanes. */
@@ -225,10 +223,13 @@ static gram_status open_round(gram_context *g, const struct gram_kernel_vjp_op *
         cuda_soft_begin(&job->soft, g, op, &job->kernel, first);
     TRY(lay_out(job));
     if (op->soft.what)
-        cuda_soft_place(&job->soft,
-                        &(struct soft_scratch){job->elements, job->cotangent, job->constants,
-                                               job->inner, job->inner_bytes, job->doubles,
-                                               job->sums + job->doubles - cuda_soft_doubles(op)});
+        job->soft.at = (struct soft_scratch){job->elements,
+                                             job->cotangent,
+                                             job->constants,
+                                             job->inner,
+                                             job->inner_bytes,
+                                             job->doubles,
+                                             job->sums + job->doubles - cuda_soft_doubles(op)};
     return GRAM_OK;
 }
 
@@ -300,16 +301,6 @@ gram_status cuda_vjp_launch(gram_context *g, const struct cuda_kernel *kernel, g
                                            VJP_THREADS, params);
 }
 
-/* A matrix of a batch from an element on, as kernels see it; a view without data stays one. */
-static struct device_view matrix_at(const struct gram_view *v, int64_t i, int64_t j)
-{
-    struct device_view m = cuda_device_view(v);
-
-    if (m.data)
-        m.data += (i * v->row_stride + j * v->col_stride) * (int64_t)gram_dtype_size(v->dtype);
-    return m;
-}
-
 static struct device_view transposed(struct device_view m)
 {
     const long long stride = m.row_stride;
@@ -323,8 +314,8 @@ static struct device_view grad_of(const struct vjp_job *job)
 {
     const struct gram_view product = cotangent_of(job).out;
 
-    return job->op->of_product ? matrix_at(&product, 0, 0)
-                               : matrix_at(&job->grad, job->block.i, job->block.j);
+    return job->op->of_product ? cuda_device_view(&product)
+                               : cuda_device_view_at(&job->grad, job->block.i, job->block.j);
 }
 
 /* The blocks' elements in scratch. */
@@ -333,7 +324,7 @@ static struct device_view elements_of(const struct vjp_job *job)
     const struct gram_view dense = gram_view_dense_items(
         job->elements, job->kernel.x.dtype, job->block.rows, job->block.cols, &job->kernel.batch);
 
-    return matrix_at(&dense, 0, 0);
+    return cuda_device_view(&dense);
 }
 
 /* sums[i] = or += the sum over j of u[i][j] v[i][j], for i < rows and j < cols of each item; sums
@@ -341,7 +332,7 @@ static struct device_view elements_of(const struct vjp_job *job)
 static gram_status queue_sums(const struct vjp_job *job, struct vjp_sums_params params,
                               int64_t rows, int64_t cols)
 {
-    params.of = cuda_vjp_rows(&job->kernel.batch, rows, cols, WARP);
+    params.of = cuda_vjp_rows(&job->kernel.batch, rows, cols, CUDA_VJP_SUM_LANES);
     params.step = job->doubles;
     return cuda_vjp_launch(job->g, &kernel_vjp_sums, job->kernel.x.dtype, &params.of, &params);
 }
@@ -350,10 +341,11 @@ static gram_status queue_sums(const struct vjp_job *job, struct vjp_sums_params 
 static gram_status queue_number(const struct vjp_job *job, const struct gram_view *v,
                                 const double *sums, int64_t count)
 {
-    struct vjp_number_params params = {.of = cuda_vjp_rows(&job->kernel.batch, 1, count, WARP),
-                                       .sums = sums,
-                                       .out = matrix_at(v, 0, 0),
-                                       .step = job->doubles};
+    struct vjp_number_params params = {
+        .of = cuda_vjp_rows(&job->kernel.batch, 1, count, CUDA_VJP_SUM_LANES),
+        .sums = sums,
+        .out = cuda_device_view(v),
+        .step = job->doubles};
 
     return cuda_vjp_launch(job->g, &kernel_vjp_number, job->kernel.x.dtype, &params.of, &params);
 }
@@ -365,7 +357,7 @@ static gram_status queue_weights(const struct vjp_job *job, const double *x_squa
 {
     const struct vjp_block *b = &job->block;
     struct vjp_weigh_params params = {
-        .of = cuda_vjp_rows(&job->kernel.batch, b->cols > 0 ? b->rows : 0, b->cols, FEW),
+        .of = cuda_vjp_rows(&job->kernel.batch, b->cols > 0 ? b->rows : 0, b->cols, CUDA_VJP_LANES),
         .w = elements_of(job),
         .grad = grad_of(job),
         .x_squares = x_squares ? x_squares + b->i : NULL,
@@ -383,9 +375,9 @@ static gram_status queue_correction(const struct vjp_job *job, const struct gram
                                     const double *squares)
 {
     struct vjp_correct_params params = {
-        .of = cuda_vjp_rows(&job->kernel.batch, x->cols > 0 ? x->rows : 0, x->cols, FEW),
-        .to = matrix_at(to, 0, 0),
-        .x = matrix_at(x, 0, 0),
+        .of = cuda_vjp_rows(&job->kernel.batch, x->cols > 0 ? x->rows : 0, x->cols, CUDA_VJP_LANES),
+        .to = cuda_device_view(to),
+        .x = cuda_device_view(x),
         .sums = sums,
         .squares = squares,
         .step = job->doubles,
@@ -406,7 +398,7 @@ struct cosine {
 /* The squares of the norms of the rows of a side are sums of products of a row with itself. */
 static gram_status find_squares(const struct vjp_job *job, const struct gram_view *v, double *to)
 {
-    const struct device_view m = matrix_at(v, 0, 0);
+    const struct device_view m = cuda_device_view(v);
 
     return queue_sums(job, (struct vjp_sums_params){.u = m, .v = m, .sums = to}, v->rows, v->cols);
 }
@@ -531,7 +523,7 @@ static gram_status bandwidth_gradient(struct vjp_job *job, const struct gram_vie
 /* What a reduction has beside the gradients of its kernel, where these have not found it. */
 static gram_status soft_gradients(struct vjp_job *job)
 {
-    while (cuda_soft_has_sides(&job->soft) && next_block(job))
+    while (gram_soft_has_sides(job->op) && next_block(job))
         TRY(queue_cotangent(job));
     return GRAM_OK;
 }
@@ -547,13 +539,13 @@ static gram_status regularization_gradient(const struct vjp_job *job, const stru
         return queue_number(job, out, sums, 0);
     if (job->op->of_product) {
         TRY(queue_sums(job,
-                       (struct vjp_sums_params){.u = matrix_at(&job->grad, d.i, 0),
-                                                .v = matrix_at(&job->v, d.j, 0),
+                       (struct vjp_sums_params){.u = cuda_device_view_at(&job->grad, d.i, 0),
+                                                .v = cuda_device_view_at(&job->v, d.j, 0),
                                                 .sums = sums},
                        d.count, job->v.cols));
         return queue_number(job, out, sums, d.count);
     }
-    diagonal = matrix_at(&job->grad, d.i, d.j);
+    diagonal = cuda_device_view_at(&job->grad, d.i, d.j);
     diagonal.col_stride += diagonal.row_stride;
     TRY(queue_sums(job, (struct vjp_sums_params){.v = diagonal, .sums = sums}, 1, d.count));
     return queue_number(job, out, sums, 1);
@@ -621,11 +613,11 @@ gram_status cuda_kernel_vjp(gram_context *g, const struct gram_kernel_vjp_op *op
 gram_status cuda_vjp_dot(gram_context *g, const struct gram_batch *batch, const struct gram_view *a,
                          const struct gram_view *b, double *sums, const struct gram_view *to)
 {
-    struct vjp_sums_params dots = {.of = cuda_vjp_rows(batch, a->rows, a->cols, WARP),
+    struct vjp_sums_params dots = {.of = cuda_vjp_rows(batch, a->rows, a->cols, CUDA_VJP_SUM_LANES),
                                    .u = cuda_device_view(a),
                                    .v = cuda_device_view(b),
                                    .step = a->rows};
-    struct vjp_number_params number = {.of = cuda_vjp_rows(batch, 1, a->rows, WARP),
+    struct vjp_number_params number = {.of = cuda_vjp_rows(batch, 1, a->rows, CUDA_VJP_SUM_LANES),
                                        .sums = sums,
                                        .out = cuda_device_view(to),
                                        .step = a->rows};

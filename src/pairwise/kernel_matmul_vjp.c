@@ -45,30 +45,38 @@ gram_status gram_matmul_vjp_run(gram_context *g, const struct gram_kernel_vjp_op
     return gram_vjp_parts(g, op, (gram_vjp_part *const[]){run_product, run_others}, 2);
 }
 
-static gram_status describe(gram_context *g, const struct gram_vjp_args *args,
+/* What the call and its workspace query are given. */
+struct product_args {
+    const gram_tensor *x, *y; /* y NULL: x itself */
+    const gram_kernel_options *kernel;
+    const gram_tensor *v, *grad;
+    const gram_kernel_matmul_grads *grads;
+};
+
+static gram_status describe(gram_context *g, const struct product_args *args,
                             struct gram_kernel_vjp_op *op)
 {
     gram_kernel_matmul_grads grads = GRAM_KERNEL_MATMUL_GRADS_INIT;
-    struct gram_vjp_args known = *args;
 
     if (!args->grads)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "grads is NULL");
     TRY(gram_options_copy(g, &grads, sizeof grads, args->grads));
-    known.grads = &grads;
-    return gram_vjp_describe(g, &known, op);
+    return gram_vjp_describe(g,
+                             &(struct gram_vjp_args){.x = args->x,
+                                                     .y = args->y,
+                                                     .options = args->kernel,
+                                                     .grad = args->grad,
+                                                     .grads = &grads,
+                                                     .of_product = true,
+                                                     .v = args->v},
+                             op);
 }
 
 gram_status gram_kernel_matmul_vjp(gram_context *g, const gram_tensor *x, const gram_tensor *y,
                                    const gram_kernel_options *kernel, const gram_tensor *v,
                                    const gram_tensor *grad, const gram_kernel_matmul_grads *grads)
 {
-    const struct gram_vjp_args args = {.x = x,
-                                       .y = y,
-                                       .options = kernel,
-                                       .grad = grad,
-                                       .grads = grads,
-                                       .of_product = true,
-                                       .v = v};
+    const struct product_args args = {x, y, kernel, v, grad, grads};
     struct gram_kernel_vjp_op op;
 
     TRY(gram_begin(g, __func__));
@@ -84,13 +92,7 @@ gram_status gram_kernel_matmul_vjp_workspace(gram_context *g, const gram_tensor 
                                              const gram_kernel_matmul_grads *grads,
                                              gram_workspace *need)
 {
-    const struct gram_vjp_args args = {.x = x,
-                                       .y = y,
-                                       .options = kernel,
-                                       .grad = grad,
-                                       .grads = grads,
-                                       .of_product = true,
-                                       .v = v};
+    const struct product_args args = {x, y, kernel, v, grad, grads};
     struct gram_kernel_vjp_op op;
     size_t bytes;
 

@@ -478,7 +478,13 @@ static inline struct gram_cdist_op gram_vjp_sum_of(const struct gram_cdist_op *k
     return k;
 }
 
-/* A soft reduction: the values of the kernel of a block, with what is added to its diagonal. */
+/* A soft reduction: whether anything is wanted that is beside the gradients of the kernel. */
+static inline bool gram_soft_has_sides(const struct gram_kernel_vjp_op *op)
+{
+    return op->want_v || op->soft.want_log_weights || op->want_regularization;
+}
+
+/* The values of the kernel of a block, with what is added to its diagonal. */
 static inline struct gram_cdist_op gram_soft_values(const struct gram_kernel_vjp_op *op,
                                                     const struct gram_cdist_op *kernel,
                                                     const struct vjp_block *b, void *elements)
