@@ -220,6 +220,8 @@ static gram_status improve(gram_context *g, struct rounds *r, struct krr_cg_repo
         cg.seconds = fmax(0, p->start + o->time_limit - gram_seconds());
     TRY(gram_krr_store(g, r->b, r->host, r->bytes));
     TRY(gram_krr_cg(g, &cg, report));
+    if (report->end == KRR_CG_ITERATIONS && p->keep.part < INT64_MAX)
+        report->end = KRR_CG_STALLED; /* the round's own limit is not the caller's */
     TRY(gram_krr_fetch(g, r->host, r->x, r->bytes));
     add_answer(r);
     return GRAM_OK;

@@ -390,6 +390,37 @@ static void limits(struct harness *h)
     }
 }
 
+/* Where f32 sees a singular matrix, rounds have a limit of their own.  An answer that ends there is
+ * told as one of rounding: options.products are left. */
+static void limit_of_a_round(struct harness *h)
+{
+    static const double ridges[] = {1e-5, 1e-7, 1e-9};
+    const bool cpu = h->device.type == GRAM_CPU; /* else one of them is enough */
+    int by_rounds = 0;
+
+    for (int i = 0; i < (cpu ? LENGTH(ridges) : 1); i++) {
+        struct call *c = call_open(h, GRAM_F32, 100, 1);
+
+        c->options.method = GRAM_KRR_CG;
+        c->options.ridge = ridges[i];
+        c->options.tolerance = 1e-9;
+        c->options.rank = 20;
+        c->options.products = 1000;
+        CHECK(h, call_run(h, c) == GRAM_NUMERICAL && !c->report.reached, "%s", gram_message(h->g));
+        CHECK(h, c->report.end == GRAM_KRR_ROUNDING || c->report.products > 950,
+              "the end is %d after %lld products", (int)c->report.end,
+              (long long)c->report.products);
+        CHECK(h,
+              c->report.end != GRAM_KRR_ROUNDING ||
+                  strstr(gram_message(h->g), "singular to working precision"),
+              "%s", gram_message(h->g));
+        by_rounds += c->report.products > 600 && c->report.products < 650;
+        check_certificate(h, c);
+        free(c);
+    }
+    CHECK(h, by_rounds > 0 || !cpu, "no problem took all iterations of all rounds");
+}
+
 static void warm_starts(struct harness *h)
 {
     struct call *c = call_open(h, GRAM_F64, 110, 2);
@@ -708,6 +739,7 @@ static const struct test_function tests[] = {
     {                   "refines",                    refines},
     {                  "held_out",                   held_out},
     {                    "limits",                     limits},
+    {          "limit_of_a_round",           limit_of_a_round},
     {               "warm_starts",                warm_starts},
     {                "indefinite",                 indefinite},
     {           "without_a_ridge",            without_a_ridge},
