@@ -89,6 +89,16 @@ gram_tensor gram_krr_matrix(const gram_context *g, const void *data, int64_t row
     return t;
 }
 
+gram_tensor gram_krr_by_columns(const gram_context *g, const void *data, int64_t rows, int64_t cols,
+                                gram_dtype dtype)
+{
+    gram_tensor t = gram_krr_matrix(g, data, rows, cols, dtype);
+
+    t.stride[0] = 1;
+    t.stride[1] = rows;
+    return t;
+}
+
 /* ---- Work on rows ---------------------------------------------------------------------------- */
 
 gram_status gram_krr_map(gram_context *g, const struct krr_map *op)
@@ -200,11 +210,9 @@ gram_status gram_krr_kernel_multiply(gram_context *g, void *user, int64_t column
     const int64_t n = k->x->shape[0];
     const gram_dtype dtype = k->x->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
     const bool widens = g->backend->krr->wide_product && dtype != GRAM_F64;
-    gram_tensor from = gram_krr_matrix(g, v, n, columns, dtype);
-    gram_tensor to = gram_krr_matrix(g, widens ? k->narrow : out, n, columns, dtype);
+    gram_tensor from = gram_krr_by_columns(g, v, n, columns, dtype);
+    gram_tensor to = gram_krr_by_columns(g, widens ? k->narrow : out, n, columns, dtype);
 
-    from.stride[0] = to.stride[0] = 1;
-    from.stride[1] = to.stride[1] = n;
     TRY(gram_kernel_matmul(g, k->x, NULL, k->kernel, &from, NULL, &to));
     g->call = k->call;
     return widens ? g->backend->krr->widen(g, dtype, n * columns, to.data, out) : GRAM_OK;

@@ -41,6 +41,9 @@ void gram_krr_free(gram_context *g, struct krr_array *a);
 /* A row-major matrix on the context's device. */
 gram_tensor gram_krr_matrix(const gram_context *g, const void *data, int64_t rows, int64_t cols,
                             gram_dtype dtype);
+/* The same, column-major. */
+gram_tensor gram_krr_by_columns(const gram_context *g, const void *data, int64_t rows, int64_t cols,
+                                gram_dtype dtype);
 
 /* One element of an array of f32 or f64 on the host, as a double. */
 static inline double krr_element(gram_dtype dtype, const void *data, int64_t at)

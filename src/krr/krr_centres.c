@@ -52,16 +52,6 @@ struct centres {
     size_t bytes;
 };
 
-static gram_tensor by_columns(const gram_context *g, const void *data, int64_t rows,
-                              int64_t columns, gram_dtype dtype)
-{
-    gram_tensor t = gram_krr_matrix(g, data, rows, columns, dtype);
-
-    t.stride[0] = 1;
-    t.stride[1] = rows;
-    return t;
-}
-
 static gram_tensor square(const gram_context *g, const struct centres *w, const struct krr_array *a)
 {
     return gram_krr_matrix(g, a->data, w->m, w->m, GRAM_F64);
@@ -81,7 +71,7 @@ static gram_status cholesky(gram_context *g, struct centres *w, const struct krr
                             int32_t *code)
 {
     gram_tensor matrix = square(g, w, a), lower = square(g, w, factor);
-    gram_tensor any = by_columns(g, w->wide_h.data, w->m, 1, GRAM_F64);
+    gram_tensor any = gram_krr_by_columns(g, w->wide_h.data, w->m, 1, GRAM_F64);
     gram_tensor info = {.dtype = GRAM_I32, .device = matrix.device};
     gram_tensor jitter = {.dtype = GRAM_F64, .device = matrix.device};
     gram_solve_options options = GRAM_SOLVE_OPTIONS_INIT;
@@ -128,8 +118,8 @@ static gram_status cholesky(gram_context *g, struct centres *w, const struct krr
 /* z = R^-T z: R^T is the upper factor of an LU factorisation without exchanges. */
 static gram_status solve_upper(gram_context *g, struct centres *w, const struct krr_array *lower)
 {
-    gram_tensor upper = by_columns(g, lower->data, w->m, w->m, GRAM_F64);
-    gram_tensor z = by_columns(g, w->z.data, w->m, w->m, GRAM_F64);
+    gram_tensor upper = gram_krr_by_columns(g, lower->data, w->m, w->m, GRAM_F64);
+    gram_tensor z = gram_krr_by_columns(g, w->z.data, w->m, w->m, GRAM_F64);
     gram_tensor info = {.dtype = GRAM_I32, .device = z.device}, pivots = info;
     gram_solve_options options = GRAM_SOLVE_OPTIONS_INIT;
     size_t bytes = (size_t)(w->m + 1) * sizeof(int32_t);
@@ -238,9 +228,9 @@ static gram_status factorise(gram_context *g, struct centres *w, int32_t *code)
 static gram_status apply_z(gram_context *g, const struct centres *w, bool transposed,
                            int64_t columns, const void *v, void *out)
 {
-    const gram_tensor z = by_columns(g, w->z.data, w->m, w->m, GRAM_F64);
-    const gram_tensor from = by_columns(g, v, w->m, columns, GRAM_F64);
-    gram_tensor to = by_columns(g, out, w->m, columns, GRAM_F64);
+    const gram_tensor z = gram_krr_by_columns(g, w->z.data, w->m, w->m, GRAM_F64);
+    const gram_tensor from = gram_krr_by_columns(g, v, w->m, columns, GRAM_F64);
+    gram_tensor to = gram_krr_by_columns(g, out, w->m, columns, GRAM_F64);
     gram_matmul_options options = GRAM_MATMUL_OPTIONS_INIT;
     gram_status status;
 
@@ -255,8 +245,8 @@ static gram_status add_inner(gram_context *g, const struct centres *w, double sc
                              int64_t columns, const void *v, void *inout)
 {
     const gram_tensor k = square(g, w, &w->k);
-    const gram_tensor from = by_columns(g, v, w->m, columns, GRAM_F64);
-    gram_tensor to = by_columns(g, inout, w->m, columns, GRAM_F64);
+    const gram_tensor from = gram_krr_by_columns(g, v, w->m, columns, GRAM_F64);
+    gram_tensor to = gram_krr_by_columns(g, inout, w->m, columns, GRAM_F64);
     gram_matmul_options options = GRAM_MATMUL_OPTIONS_INIT;
     gram_status status;
 
@@ -274,8 +264,8 @@ static gram_status multiply_kernel(gram_context *g, struct centres *w, const gra
 {
     const gram_kernel_options *kernel =
         a->dtype == w->p->dtype ? &w->p->kernel : &w->p->wide_kernel;
-    const gram_tensor from = by_columns(g, v, b->shape[0], columns, a->dtype);
-    gram_tensor to = by_columns(g, out, a->shape[0], columns, a->dtype);
+    const gram_tensor from = gram_krr_by_columns(g, v, b->shape[0], columns, a->dtype);
+    gram_tensor to = gram_krr_by_columns(g, out, a->shape[0], columns, a->dtype);
     gram_status status;
 
     w->p->products++;
@@ -415,8 +405,8 @@ static gram_status reduce(gram_context *g, struct centres *w, const struct krr_a
 {
     const struct krr_problem *p = w->p;
     const gram_tensor lower = square(g, w, &w->lower);
-    gram_tensor right = by_columns(g, at[2].data, w->m, p->columns, GRAM_F64);
-    gram_tensor answer = by_columns(g, at[0].data, w->m, p->columns, GRAM_F64);
+    gram_tensor right = gram_krr_by_columns(g, at[2].data, w->m, p->columns, GRAM_F64);
+    gram_tensor answer = gram_krr_by_columns(g, at[0].data, w->m, p->columns, GRAM_F64);
     gram_tensor info = {.dtype = GRAM_I32, .device = right.device, .data = at[1].data};
     gram_solve_options options = GRAM_SOLVE_OPTIONS_INIT;
     size_t bytes = (size_t)(w->m * p->columns) * sizeof(double);

@@ -77,7 +77,7 @@ static uint64_t add_word(uint64_t hash, uint64_t word)
     return hash ^ (hash >> 32);
 }
 
-static uint64_t add_bytes(uint64_t hash, const void *data, size_t bytes)
+uint64_t gram_krr_hash(uint64_t hash, const void *data, size_t bytes)
 {
     const char *from = data;
     uint64_t word;
@@ -99,19 +99,14 @@ uint64_t gram_krr_hash_begin(const struct krr_problem *p)
                     (uint64_t)p->width);
 }
 
-uint64_t gram_krr_hash(uint64_t hash, const void *data, size_t bytes)
-{
-    return add_bytes(hash, data, bytes);
-}
-
 static uint64_t add_text(uint64_t hash, const char *text)
 {
-    return add_bytes(hash, text ? text : "", text ? strlen(text) + 1 : 0);
+    return gram_krr_hash(hash, text ? text : "", text ? strlen(text) + 1 : 0);
 }
 
 static uint64_t add_number(uint64_t hash, double number)
 {
-    return add_bytes(hash, &number, sizeof number);
+    return gram_krr_hash(hash, &number, sizeof number);
 }
 
 /* Rows of some bytes, where the context computes. */
@@ -131,7 +126,7 @@ static gram_status add_rows(gram_context *g, uint64_t *hash, const void *data, i
         status =
             gram_krr_fetch(g, here, (const char *)data + (size_t)i * bytes, (size_t)count * bytes);
         for (int64_t k = 0; k < count && status == GRAM_OK; k++)
-            *hash = add_bytes(*hash, here + (size_t)k * bytes, bytes);
+            *hash = gram_krr_hash(*hash, here + (size_t)k * bytes, bytes);
     }
     gram_free(g, here, room);
     return status;
@@ -215,9 +210,9 @@ static gram_status identify(gram_context *g, struct krr_problem *p)
         c->x = gram_krr_hash_begin(p);
         TRY(add_rows(g, &c->x, p->x.data, p->n, (size_t)p->width * size));
     }
-    c->y = add_bytes(add_word(seed, (uint64_t)p->columns), p->y,
-                     (size_t)(p->n * p->columns) * sizeof *p->y);
-    c->weights = add_bytes(seed, p->ridge, (size_t)p->n * sizeof *p->ridge);
+    c->y = gram_krr_hash(add_word(seed, (uint64_t)p->columns), p->y,
+                         (size_t)(p->n * p->columns) * sizeof *p->y);
+    c->weights = gram_krr_hash(seed, p->ridge, (size_t)p->n * sizeof *p->ridge);
     c->centres = add_word(seed, (uint64_t)p->unknowns);
     if (p->options.method == GRAM_KRR_CENTRES)
         TRY(add_rows(g, &c->centres, p->centres.data, p->unknowns, (size_t)p->width * size));
@@ -249,7 +244,7 @@ static uint64_t hash_of_array(const struct gram_model_array *a)
         hash = add_word(hash, (uint64_t)a->shape[i]);
         bytes *= (size_t)a->shape[i];
     }
-    return add_bytes(hash, a->data, bytes);
+    return gram_krr_hash(hash, a->data, bytes);
 }
 
 static void put_text(struct made *m, const char *key, const char *text)

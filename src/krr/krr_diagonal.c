@@ -40,8 +40,8 @@ static gram_status load_block(gram_context *g, struct krr_problem *p, int64_t fi
         status = gram_krr_fetch(g, diagonal, there.data, (size_t)count * sizeof(double));
     gram_krr_free(g, &there);
     g->call = p->call;
-    for (int64_t i = is_constant(p); i < rows && status == GRAM_OK; i++)
-        diagonal[i] = is_constant(p) ? diagonal[0] : diagonal[i];
+    for (int64_t i = count; i < rows && status == GRAM_OK; i++)
+        diagonal[i] = diagonal[0];
     return status;
 }
 

@@ -59,8 +59,8 @@ void gram_krr_rows_close(gram_context *g, struct krr_problem *p)
     p->narrow_rows = p->wide_rows = NULL;
 }
 
-gram_status gram_krr_rows_read(gram_context *g, struct krr_problem *p, int64_t first, int64_t count,
-                               void *out)
+static gram_status read_rows(gram_context *g, struct krr_problem *p, int64_t first, int64_t count,
+                             void *out)
 {
     char message[GRAM_ROWS_MESSAGE] = "";
 
@@ -83,9 +83,9 @@ static const double *widen(const struct krr_problem *p, int64_t count)
 }
 
 /* Each row adds to the hash as it does in identify(). */
-static gram_status check_block(gram_context *g, struct krr_problem *p, int64_t first, int64_t count)
+static gram_status check_block(gram_context *g, struct krr_problem *p, int64_t first, int64_t count,
+                               const double *wide)
 {
-    const double *wide = widen(p, count);
     const size_t row = (size_t)p->width * gram_dtype_size(p->dtype);
 
     for (int64_t i = 0; i < count; i++) {
@@ -104,12 +104,14 @@ gram_status gram_krr_rows_scan(gram_context *g, struct krr_problem *p, krr_rows_
     p->keep.x = gram_krr_hash_begin(p);
     for (int64_t first = 0; first < p->n; first += p->block) {
         const int64_t count = gram_least(p->block, p->n - first);
+        const double *wide;
         struct krr_array there = {0};
         gram_status status;
 
-        TRY(gram_krr_rows_read(g, p, first, count, p->narrow_rows));
-        TRY(check_block(g, p, first, count));
-        TRY(gram_krr_send(g, widen(p, count), (size_t)(count * p->width) * sizeof(double), &there));
+        TRY(read_rows(g, p, first, count, p->narrow_rows));
+        wide = widen(p, count);
+        TRY(check_block(g, p, first, count, wide));
+        TRY(gram_krr_send(g, wide, (size_t)(count * p->width) * sizeof(double), &there));
         status = take(g, p, first, count, there.data);
         gram_krr_free(g, &there);
         TRY(status);
@@ -123,7 +125,7 @@ gram_status gram_krr_rows_some(gram_context *g, struct krr_problem *p, const int
     const size_t bytes = (size_t)p->width * gram_dtype_size(p->dtype);
 
     for (int64_t i = 0; i < count; i++)
-        TRY(gram_krr_rows_read(g, p, row[i], 1, (char *)out + (size_t)i * bytes));
+        TRY(read_rows(g, p, row[i], 1, (char *)out + (size_t)i * bytes));
     return GRAM_OK;
 }
 
@@ -224,16 +226,6 @@ struct pass {
     size_t bytes;
 };
 
-static gram_tensor by_columns(const gram_context *g, const void *data, int64_t rows,
-                              int64_t columns, gram_dtype dtype)
-{
-    gram_tensor t = gram_krr_matrix(g, data, rows, columns, dtype);
-
-    t.stride[0] = 1;
-    t.stride[1] = rows;
-    return t;
-}
-
 /* u = W u, or W (y - u); count rows by columns. */
 static void between(const struct krr_problem *p, const struct krr_rows_pass *of, int64_t first,
                     int64_t count, void *u)
@@ -265,9 +257,9 @@ static gram_status block(gram_context *g, struct krr_problem *p, struct pass *w,
     const void *rows = wide ? (const void *)widen(p, count) : p->narrow_rows;
     const gram_tensor centres =
         gram_krr_matrix(g, wide ? p->wide_centres.data : p->centres.data, m, p->width, w->dtype);
-    const gram_tensor v = by_columns(g, w->of->v, m, columns, w->dtype);
-    gram_tensor u = by_columns(g, w->u.data, count, columns, w->dtype);
-    gram_tensor h = by_columns(g, w->h.data, m, columns, w->dtype), x;
+    const gram_tensor v = gram_krr_by_columns(g, w->of->v, m, columns, w->dtype);
+    gram_tensor u = gram_krr_by_columns(g, w->u.data, count, columns, w->dtype);
+    gram_tensor h = gram_krr_by_columns(g, w->h.data, m, columns, w->dtype), x;
     struct krr_array there = {0};
     gram_status status;
 
@@ -313,7 +305,7 @@ gram_status gram_krr_rows_product(gram_context *g, struct krr_problem *p,
     for (int64_t first = 0; first < p->n && status == GRAM_OK; first += p->block) {
         const int64_t count = gram_least(p->block, p->n - first);
 
-        status = gram_krr_rows_read(g, p, first, count, p->narrow_rows);
+        status = read_rows(g, p, first, count, p->narrow_rows);
         if (status == GRAM_OK)
             status = block(g, p, &w, first, count);
     }

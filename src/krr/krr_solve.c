@@ -353,13 +353,30 @@ gram_status gram_krr_widen(gram_context *g, const char *name, const int64_t rows
     return status;
 }
 
+gram_status gram_krr_widen_view(gram_context *g, const char *name, const struct gram_view *v,
+                                struct krr_array *out)
+{
+    struct krr_array packed = {0};
+    gram_status status = pack(g, v, false, &packed);
+
+    if (status == GRAM_OK)
+        status = gram_krr_widen(g, name, (int64_t[2]){v->rows, v->cols}, v->dtype, &packed, out);
+    gram_krr_free(g, &packed);
+    return status;
+}
+
+/* x in its dtype, and in f64. */
+static gram_status load_points(gram_context *g, const struct krr_call *c, struct krr_problem *p)
+{
+    TRY(pack(g, &c->views[0], false, &p->x));
+    return gram_krr_widen(g, "x", (int64_t[2]){p->n, p->width}, p->dtype, &p->x, &p->wide_x);
+}
+
 /* The kernel of points in f64: lengths have the dtype of the points. */
 static gram_status widen_kernel(gram_context *g, struct krr_problem *p)
 {
     const gram_tensor *lengths = p->kernel.lengths;
     struct gram_view v;
-    struct krr_array packed = {0};
-    gram_status status;
 
     p->wide_kernel = p->kernel;
     if (!lengths || p->dtype == GRAM_F64)
@@ -367,15 +384,11 @@ static gram_status widen_kernel(gram_context *g, struct krr_problem *p)
     TRY(gram_krr_view(g, "kernel.lengths", lengths, GRAM_READ, &v));
     TRY(gram_check_dtype(g, "kernel.lengths", lengths, p->dtype));
     TRY(check_rows(g, "kernel.lengths", &v, p->width, 1));
-    status = pack(g, &v, true, &packed);
-    if (status == GRAM_OK)
-        status = gram_krr_widen(g, "kernel.lengths", (int64_t[2]){p->width, 1}, p->dtype, &packed,
-                                &p->wide_lengths);
-    gram_krr_free(g, &packed);
+    TRY(gram_krr_widen_view(g, "kernel.lengths", &v, &p->wide_lengths));
     p->lengths = gram_krr_matrix(g, p->wide_lengths.data, p->width, 1, GRAM_F64);
     p->lengths.ndim = 1;
     p->wide_kernel.lengths = &p->lengths;
-    return status;
+    return GRAM_OK;
 }
 
 /* The ridge of every row, and what the bounds want of them. */
@@ -441,12 +454,7 @@ static gram_status allocate(gram_context *g, struct krr_problem *p)
 static gram_status prepare(gram_context *g, const struct krr_call *c, struct krr_problem *p)
 {
     TRY(allocate(g, p));
-    if (p->rows.read) {
-        TRY(gram_krr_rows_open(g, p));
-    } else {
-        TRY(pack(g, &c->views[0], false, &p->x));
-        TRY(gram_krr_widen(g, "x", (int64_t[2]){p->n, p->width}, p->dtype, &p->x, &p->wide_x));
-    }
+    TRY(p->rows.read ? gram_krr_rows_open(g, p) : load_points(g, c, p));
     TRY(load(g, "y", &c->views[1], p->y));
     TRY(load_ridges(g, c, p));
     if (p->options.warm_start)
@@ -468,7 +476,7 @@ static gram_status prepare(gram_context *g, const struct krr_call *c, struct krr
     return GRAM_OK;
 }
 
-static void release(gram_context *g, struct krr_problem *p)
+void gram_krr_close(gram_context *g, struct krr_problem *p)
 {
     gram_krr_free(g, &p->x);
     gram_krr_free(g, &p->wide_x);
@@ -494,45 +502,41 @@ gram_status gram_krr_open(gram_context *g, const gram_tensor *x, const gram_kern
     p->n = p->unknowns = c.views[0].rows;
     p->width = c.views[0].cols;
     TRY(allocate(g, p));
-    TRY(pack(g, &c.views[0], false, &p->x));
-    TRY(gram_krr_widen(g, "x", (int64_t[2]){p->n, p->width}, p->dtype, &p->x, &p->wide_x));
+    TRY(load_points(g, &c, p));
     TRY(load_ridges(g, &c, p));
     TRY(widen_kernel(g, p));
     TRY(gram_krr_load_diagonal(g, "x", p));
     return gram_krr_check_expression(g, p);
 }
 
-void gram_krr_close(gram_context *g, struct krr_problem *p)
-{
-    release(g, p);
-}
-
 /* ---- By Cholesky ----------------------------------------------------------------------------- */
 
-static gram_status factorise(gram_context *g, struct krr_problem *p, const struct krr_array *matrix,
-                             const struct krr_array *right, int32_t *code)
+gram_status gram_krr_cholesky(gram_context *g, const struct krr_problem *p,
+                              const struct krr_array *factor, bool factored,
+                              const struct krr_array *right, int32_t *code)
 {
     gram_tensor x = gram_krr_matrix(g, p->wide_x.data, p->n, p->width, GRAM_F64);
-    gram_tensor k = gram_krr_matrix(g, matrix->data, p->n, p->n, GRAM_F64);
-    gram_tensor a = gram_krr_matrix(g, right->data, p->n, p->columns, GRAM_F64);
+    gram_tensor k = gram_krr_matrix(g, factor->data, p->n, p->n, GRAM_F64);
+    gram_tensor a = gram_krr_by_columns(g, right->data, p->n, p->columns, GRAM_F64);
     gram_tensor info = {.dtype = GRAM_I32, .device = k.device};
     gram_solve_options options = GRAM_SOLVE_OPTIONS_INIT;
     struct krr_array there = {0};
-    gram_status status;
+    gram_status status = GRAM_OK;
 
-    a.stride[0] = 1;
-    a.stride[1] = p->n;
-    options.factor = &k;
+    options.factored = factored;
+    options.factor = factored ? NULL : &k;
     TRY(gram_krr_allocate(g, sizeof *code, &there));
     info.data = there.data;
-    status = gram_kernel(g, &x, NULL, &p->wide_kernel, &k);
-    if (status == GRAM_OK)
+    if (!factored)
+        status = gram_kernel(g, &x, NULL, &p->wide_kernel, &k);
+    if (status == GRAM_OK && !factored)
         status = gram_krr_add_diagonal(g, &k, p->ridge);
     if (status == GRAM_OK)
         status = gram_solve_cholesky(g, &k, &a, &options, &a, &info);
     if (status == GRAM_OK)
         status = gram_krr_fetch(g, code, there.data, sizeof *code);
     gram_krr_free(g, &there);
+    g->call = p->call;
     return status;
 }
 
@@ -547,7 +551,7 @@ static gram_status solve_dense(gram_context *g, struct krr_problem *p, int32_t *
     if (status == GRAM_OK)
         status = gram_krr_store(g, right.data, p->y, bytes);
     if (status == GRAM_OK)
-        status = factorise(g, p, &matrix, &right, code);
+        status = gram_krr_cholesky(g, p, &matrix, false, &right, code);
     if (status == GRAM_OK && *code == 0)
         status = gram_krr_fetch(g, p->alpha, right.data, bytes);
     gram_krr_free(g, &right);
@@ -557,7 +561,7 @@ static gram_status solve_dense(gram_context *g, struct krr_problem *p, int32_t *
 
 /* ---- The solve ------------------------------------------------------------------------------- */
 
-static gram_krr_end end_of(const struct krr_cg_report *last)
+gram_krr_end gram_krr_end_of(const struct krr_cg_report *last)
 {
     switch (last->end) {
     case KRR_CG_ITERATIONS:
@@ -671,7 +675,7 @@ static gram_status solve(gram_context *g, const struct krr_call *c, struct krr_p
     TRY(run(g, p, report, &last, &minor));
     report->products = p->products;
     report->reached = minor == 0 && gram_krr_excess(p) <= 1;
-    report->end = report->reached ? GRAM_KRR_REACHED : end_of(&last);
+    report->end = report->reached ? GRAM_KRR_REACHED : gram_krr_end_of(&last);
     if (minor != 0)
         no_answer(p, report);
     else if (p->options.method != GRAM_KRR_CENTRES)
@@ -698,7 +702,7 @@ gram_status gram_krr_solve(gram_context *g, const gram_tensor *x, const gram_ker
     status = solve(g, &c, &p, &report);
     answered = status == GRAM_OK || status == GRAM_NUMERICAL;
     status = gram_krr_checkpoint_verdict(g, &p, status);
-    release(g, &p);
+    gram_krr_close(g, &p);
     if (p.options.report && answered) {
         size = p.options.report->size;
         memcpy(p.options.report, &report, size < sizeof report ? size : sizeof report);

@@ -84,6 +84,17 @@ void gram_krr_close(gram_context *g, struct krr_problem *p);
  * f64. */
 gram_status gram_krr_widen(gram_context *g, const char *name, const int64_t rows_columns[2],
                            gram_dtype dtype, const struct krr_array *from, struct krr_array *out);
+/* The same of the elements of a view. */
+gram_status gram_krr_widen_view(gram_context *g, const char *name, const struct gram_view *v,
+                                struct krr_array *out);
+/* p->columns right sides by columns, in f64 where the context computes, become A^-1 of them.  The
+ * Cholesky factor of A, n by n, is there (factored) or is made there.  code is not 0 where A is not
+ * positive definite. */
+gram_status gram_krr_cholesky(gram_context *g, const struct krr_problem *p,
+                              const struct krr_array *factor, bool factored,
+                              const struct krr_array *right, int32_t *code);
+/* Why a solve by CG ended that did not reach its tolerance. */
+gram_krr_end gram_krr_end_of(const struct krr_cg_report *last);
 /* Elements of f64 on the host to those of a view. */
 gram_status gram_krr_put(gram_context *g, const struct gram_view *v, const double *from);
 

@@ -109,17 +109,9 @@ static gram_status check_tensors(gram_context *g, const gram_tensor *x, const gr
 
 static gram_status load_points(gram_context *g, const struct gram_view *points, struct variance *w)
 {
-    const size_t bytes = (size_t)(w->m * w->p.width) * gram_dtype_size(w->p.dtype);
-    struct krr_array packed = {0};
     struct krr_problem of_z = w->p;
-    gram_status status = gram_krr_allocate(g, bytes, &packed);
 
-    if (status == GRAM_OK)
-        status = gram_krr_pack(g, points, false, packed.data);
-    if (status == GRAM_OK)
-        status = gram_krr_widen(g, "z", (int64_t[2]){w->m, w->p.width}, w->p.dtype, &packed, &w->z);
-    gram_krr_free(g, &packed);
-    TRY(status);
+    TRY(gram_krr_widen_view(g, "z", points, &w->z));
     of_z.wide_x = w->z;
     of_z.n = w->m;
     of_z.diagonal = w->own;
@@ -207,50 +199,14 @@ static gram_status load_columns(gram_context *g, struct variance *w, int64_t fir
 static gram_status solve_dense(gram_context *g, struct variance *w, int32_t *code)
 {
     struct krr_problem *p = &w->p;
-    const size_t bytes = (size_t)(p->n * p->columns) * sizeof(double);
-    gram_tensor x = gram_krr_matrix(g, p->wide_x.data, p->n, p->width, GRAM_F64);
-    gram_tensor a = gram_krr_matrix(g, w->block.data, p->n, p->columns, GRAM_F64), k, info;
-    gram_solve_options options = GRAM_SOLVE_OPTIONS_INIT;
-    struct krr_array there = {0};
-    gram_status status;
 
-    a.stride[0] = 1;
-    a.stride[1] = p->n;
     if (!w->factor.data)
         TRY(gram_krr_allocate(g, (size_t)(p->n * p->n) * sizeof(double), &w->factor));
-    TRY(gram_krr_allocate(g, sizeof *code, &there));
-    k = gram_krr_matrix(g, w->factor.data, p->n, p->n, GRAM_F64);
-    info = (gram_tensor){.dtype = GRAM_I32, .device = k.device, .data = there.data};
-    options.factored = w->factored;
-    options.factor = w->factored ? NULL : &k;
-    status = w->factored ? GRAM_OK : gram_kernel(g, &x, NULL, &p->wide_kernel, &k);
-    if (status == GRAM_OK && !w->factored)
-        status = gram_krr_add_diagonal(g, &k, p->ridge);
-    if (status == GRAM_OK)
-        status = gram_solve_cholesky(g, &k, &a, &options, &a, &info);
-    if (status == GRAM_OK)
-        status = gram_krr_fetch(g, code, there.data, sizeof *code);
-    gram_krr_free(g, &there);
-    TRY(status);
+    TRY(gram_krr_cholesky(g, p, &w->factor, w->factored, &w->block, code));
     w->factored = *code == 0;
-    if (*code == 0)
-        TRY(gram_krr_fetch(g, p->alpha, w->block.data, bytes));
-    g->call = p->call;
-    return GRAM_OK;
-}
-
-static gram_krr_end end_of(const struct krr_cg_report *last)
-{
-    switch (last->end) {
-    case KRR_CG_ITERATIONS:
-        return GRAM_KRR_PRODUCTS;
-    case KRR_CG_SECONDS:
-        return GRAM_KRR_TIME;
-    case KRR_CG_INDEFINITE:
-        return GRAM_KRR_INDEFINITE;
-    default:
-        return GRAM_KRR_ROUNDING;
-    }
+    if (!w->factored)
+        return GRAM_OK;
+    return gram_krr_fetch(g, p->alpha, w->block.data, (size_t)(p->n * p->columns) * sizeof(double));
 }
 
 /* alpha of a block and its residual; the end is that of what was not reached. */
@@ -282,7 +238,7 @@ static gram_status solve_block(gram_context *g, struct variance *w, gram_krr_end
         return GRAM_OK;
     TRY(gram_krr_rounds(g, p, &last, &rank));
     w->report.rank = rank;
-    *end = end_of(&last);
+    *end = gram_krr_end_of(&last);
     if (*end == GRAM_KRR_INDEFINITE)
         w->curvature = last.curvature;
     return GRAM_OK;

@@ -141,11 +141,7 @@ static char *column_at(const struct krr_preconditioner *p, int64_t column)
 static gram_tensor columns_view(const gram_context *g, const struct krr_preconditioner *p,
                                 int64_t first, int64_t count)
 {
-    gram_tensor t = gram_krr_matrix(g, column_at(p, first), p->n, count, p->dtype);
-
-    t.stride[0] = 1;
-    t.stride[1] = p->n;
-    return t;
+    return gram_krr_by_columns(g, column_at(p, first), p->n, count, p->dtype);
 }
 
 /* C = K[:, S] - F F[S, :]^T into the next columns of the factor. */
