@@ -7,6 +7,7 @@
 #ifndef GRAM_TEST_KRR_NUMBERS_H
 #define GRAM_TEST_KRR_NUMBERS_H
 #include "check/harness/harness.h"
+#include "tests/core/failing_alloc.h"
 #include <stdlib.h>
 
 enum {
@@ -35,6 +36,32 @@ static inline void upload(struct harness *h, gram_tensor *t, size_t bytes)
     if (gram_memory_allocate(h->g, bytes, &t->data) != GRAM_OK ||
         gram_memory_copy(h->g, t->data, data, bytes) != GRAM_OK)
         abort();
+}
+
+/* A test's call in a context whose fail_at'th allocation fails, counted from the call on; *failed:
+ * there was one.  Nothing stays allocated. */
+struct call;
+static inline gram_status run_failing(struct harness *h, int64_t fail_at,
+                                      gram_status (*run)(struct harness *h, struct call *c),
+                                      struct call *c, bool *failed)
+{
+    struct failing_alloc alloc = FAILING_ALLOC_INIT;
+    gram_context_options options = GRAM_CONTEXT_OPTIONS_INIT;
+    struct harness other = *h;
+    gram_status status;
+
+    failing_alloc_use(&alloc, &options);
+    options.threads = 1;
+    if (gram_context_create(&options, &other.g) != GRAM_OK)
+        abort();
+    failing_alloc_reset(&alloc, fail_at);
+    status = run(&other, c);
+    *failed = alloc.failed;
+    failing_alloc_reset(&alloc, 0);
+    gram_context_destroy(other.g);
+    CHECK(h, alloc.live == 0 && alloc.wrong_releases == 0, "%lld blocks live",
+          (long long)alloc.live);
+    return status;
 }
 
 static inline gram_kernel_options kernel_of(int which)

@@ -77,12 +77,11 @@ enum {
     KINDS = 6
 };
 
-static struct call call_of(struct harness *h, int kind)
+static struct call call_of(int kind)
 {
     struct call c = {.dtype = kind % 2 || kind == 2 ? GRAM_F64 : GRAM_F32, .n = N, .unknowns = N};
     uint64_t numbers = 99;
 
-    (void)h;
     if (kind == 3)
         c.dtype = GRAM_F32;
     c.alpha_dtype = kind == 3 ? GRAM_F64 : c.dtype;
@@ -180,7 +179,7 @@ struct whole { /* a solve that nothing interrupted */
 
 static void solve_whole(struct harness *h, int kind, struct whole *w)
 {
-    struct call c = call_of(h, kind);
+    struct call c = call_of(kind);
 
     keep_at(&c, "whole");
     CHECK(h, run(h, &c) == GRAM_OK, "kind %d: %s", kind, gram_message(h->g));
@@ -222,7 +221,7 @@ static void what_a_limit_ends_goes_on(struct harness *h)
     for (int kind = 0; kind < KINDS; kind++) {
         solve_whole(h, kind, &w);
         for (int products = 8; products < 40; products += h->device.type == GRAM_CPU ? 3 : 11) {
-            struct call c = call_of(h, kind);
+            struct call c = call_of(kind);
             gram_status status;
 
             keep_at(&c, "limited");
@@ -245,7 +244,7 @@ static void what_a_limit_ends_goes_on(struct harness *h)
 static void the_end_is_kept(struct harness *h)
 {
     for (int kind = 1; kind < KINDS; kind += 4) {
-        struct call c = call_of(h, kind);
+        struct call c = call_of(kind);
         int64_t products;
 
         keep_at(&c, "end");
@@ -269,7 +268,7 @@ static void what_is_cancelled_goes_on(struct harness *h)
     for (int kind = 0; kind < KINDS; kind++) {
         solve_whole(h, kind, &w);
         for (int i = 1; i < 20; i += 4) {
-            struct call c = call_of(h, kind);
+            struct call c = call_of(kind);
             gram_status status;
 
             keep_at(&c, "cancelled");
@@ -298,7 +297,7 @@ static void what_is_killed_goes_on(struct harness *h)
     for (int kind = 0; kind < KINDS && h->device.type == GRAM_CPU; kind++) {
         solve_whole(h, kind, &w);
         for (int i = 1; i < 24; i += 1 + i / 6) {
-            struct call c = call_of(h, kind);
+            struct call c = call_of(kind);
             int status = 0;
             pid_t child;
 
@@ -345,9 +344,9 @@ static void write_whole(const char *path, const char *bytes, size_t size)
 }
 
 /* Of a small solve in the middle. */
-static struct call small_call(struct harness *h, int kind)
+static struct call small_call(int kind)
 {
-    struct call c = call_of(h, kind);
+    struct call c = call_of(kind);
 
     c.n = 8;
     c.unknowns = kind < 4 ? 8 : 4;
@@ -372,7 +371,7 @@ static void refused(struct harness *h, struct call *c, const char *what, size_t 
 static void every_flip_and_every_cut_is_refused(struct harness *h)
 {
     for (int kind = 1; kind < KINDS; kind += h->device.type == GRAM_CPU ? 4 : KINDS) {
-        struct call c = small_call(h, kind);
+        struct call c = small_call(kind);
         gram_status status;
         size_t size;
         char *bytes;
@@ -413,7 +412,7 @@ static void that_of_another_solve_is_refused(struct harness *h)
         "options.refine is 0", "another kernel", "another x"};
 
     for (int i = 0; i < LENGTH(said); i++) {
-        struct call c = call_of(h, 2);
+        struct call c = call_of(2);
         float lengths[2 * WIDTH] = {1, 2, 3, 1, 2, 3};
         gram_tensor t = gram_vector(lengths, WIDTH, GRAM_F64);
 
@@ -454,7 +453,7 @@ static void what_is_no_checkpoint_is_refused(struct harness *h)
     };
 
     for (int i = 0; i < LENGTH(rows); i++) {
-        struct call c = call_of(h, 1);
+        struct call c = call_of(1);
         gram_status status;
 
         keep_at(&c, "none");
@@ -470,7 +469,7 @@ static void what_is_no_checkpoint_is_refused(struct harness *h)
 static void a_full_disk_leaves_the_former_file(struct harness *h)
 {
     for (int former = 0; former < 2; former++) {
-        struct call c = call_of(h, 1), same;
+        struct call c = call_of(1), same;
         struct rlimit before;
         gram_status status;
         char *bytes, *after;
@@ -530,7 +529,7 @@ static void wrong_options_are_refused(struct harness *h)
     };
 
     for (int i = 0; i < LENGTH(rows); i++) {
-        struct call c = call_of(h, 1);
+        struct call c = call_of(1);
         gram_status status;
 
         c.options.checkpoint = rows[i].o.checkpoint;
@@ -548,7 +547,7 @@ static void wrong_options_are_refused(struct harness *h)
 /* AUTO takes a factorisation for few rows, which keeps nothing; nothing to do keeps nothing. */
 static void what_does_not_iterate_keeps_nothing(struct harness *h)
 {
-    struct call c = call_of(h, 1);
+    struct call c = call_of(1);
 
     keep_at(&c, "nothing");
     c.options.method = GRAM_KRR_AUTO;

@@ -7,7 +7,6 @@
  */
 #include "check/harness/device_memory.h"
 #include "check/harness/harness.h"
-#include "tests/core/failing_alloc.h"
 #include "tests/krr/krr_numbers.h"
 #include <float.h>
 #include <math.h>
@@ -358,27 +357,15 @@ static void cancelled(struct harness *h)
 static void without_memory(struct harness *h)
 {
     for (int m = 1; m < LENGTH(methods); m++) {
-        struct failing_alloc alloc = FAILING_ALLOC_INIT;
-        gram_context_options options = GRAM_CONTEXT_OPTIONS_INIT;
-        struct harness other = *h;
         struct call *c = call_open(h, GRAM_F32, 40, MOST_M);
         gram_status status = GRAM_OUT_OF_MEMORY;
+        bool failed;
 
         c->options.method = methods[m];
         for (int64_t fail_at = 1; status == GRAM_OUT_OF_MEMORY && fail_at < 500; fail_at++) {
-            failing_alloc_reset(&alloc, 0);
-            failing_alloc_use(&alloc, &options);
-            options.threads = 1;
-            if (gram_context_create(&options, &other.g) != GRAM_OK)
-                abort();
-            failing_alloc_reset(&alloc, fail_at);
-            status = call_run(&other, c);
-            CHECK(h, status == GRAM_OK || alloc.failed, "allocation %lld: %s", (long long)fail_at,
+            status = run_failing(h, fail_at, call_run, c, &failed);
+            CHECK(h, status == GRAM_OK || failed, "allocation %lld: %s", (long long)fail_at,
                   gram_status_name(status));
-            failing_alloc_reset(&alloc, 0);
-            gram_context_destroy(other.g);
-            CHECK(h, alloc.live == 0 && alloc.wrong_releases == 0, "%lld blocks live",
-                  (long long)alloc.live);
         }
         CHECK(h, status == GRAM_OK, "%s", gram_status_name(status));
         free(c);
