@@ -571,7 +571,6 @@ static void note_round(struct centres *w)
 static gram_status improve(gram_context *g, struct centres *w, struct krr_cg_report *report)
 {
     struct krr_problem *p = w->p;
-    const gram_krr_options *o = &p->options;
     const bool resumed = w->stage == KRR_ITERATING;
     const struct krr_cg_keeper keeper = gram_krr_checkpoint_keeper(p, resumed);
     size_t bytes = (size_t)(w->m * p->columns) * sizeof(double);
@@ -585,7 +584,6 @@ static gram_status improve(gram_context *g, struct centres *w, struct krr_cg_rep
                         .x = w->v.data,
                         .iterations = iterations_left(p),
                         .rounds = 1,
-                        .seconds = INFINITY,
                         .lenient = true,
                         .keeper = p->keep.path ? &keeper : NULL};
 
@@ -594,8 +592,7 @@ static gram_status improve(gram_context *g, struct centres *w, struct krr_cg_rep
     if (resumed)
         cg.iterations += p->keep.state.iterations;
     cg.tolerance = load_residuals(w);
-    if (o->time_limit > 0)
-        cg.seconds = fmax(0, p->start + o->time_limit - gram_seconds());
+    cg.seconds = gram_krr_seconds_left(p);
     TRY(gram_krr_store(g, w->b.data, w->host, bytes));
     TRY(gram_krr_cg(g, &cg, report));
     TRY(apply_z(g, w, false, p->columns, w->v.data, w->wide_t.data));
@@ -621,11 +618,6 @@ static gram_status one_round(gram_context *g, struct centres *w, struct krr_cg_r
     return status;
 }
 
-static bool out_of_time(const struct krr_problem *p)
-{
-    return p->options.time_limit > 0 && gram_seconds() > p->start + p->options.time_limit;
-}
-
 static gram_status iterate(gram_context *g, struct centres *w, struct krr_cg_report *last)
 {
     struct krr_problem *p = w->p;
@@ -636,12 +628,11 @@ static gram_status iterate(gram_context *g, struct centres *w, struct krr_cg_rep
     bool on = true;
 
     for (; c->round < most && excess > 1 && on; c->round++) {
+        const bool late = gram_krr_out_of_time(p);
         double before = excess;
 
-        *last = (struct krr_cg_report){.end = KRR_CG_ITERATIONS};
-        if (out_of_time(p))
-            last->end = KRR_CG_SECONDS;
-        if (out_of_time(p) || iterations_left(p) < 1) {
+        *last = (struct krr_cg_report){.end = late ? KRR_CG_SECONDS : KRR_CG_ITERATIONS};
+        if (late || iterations_left(p) < 1) {
             c->kept |= w->stage == KRR_ITERATING;
             break;
         }

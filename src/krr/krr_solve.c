@@ -561,6 +561,18 @@ static gram_status solve_dense(gram_context *g, struct krr_problem *p, int32_t *
 
 /* ---- The solve ------------------------------------------------------------------------------- */
 
+double gram_krr_seconds_left(const struct krr_problem *p)
+{
+    const double limit = p->options.time_limit;
+
+    return limit > 0 ? fmax(0, p->start + limit - gram_seconds()) : INFINITY;
+}
+
+bool gram_krr_out_of_time(const struct krr_problem *p)
+{
+    return p->options.time_limit > 0 && gram_seconds() > p->start + p->options.time_limit;
+}
+
 gram_krr_end gram_krr_end_of(const struct krr_cg_report *last)
 {
     switch (last->end) {

@@ -93,6 +93,9 @@ gram_status gram_krr_widen_view(gram_context *g, const char *name, const struct 
 gram_status gram_krr_cholesky(gram_context *g, const struct krr_problem *p,
                               const struct krr_array *factor, bool factored,
                               const struct krr_array *right, int32_t *code);
+/* Of options.time_limit; INFINITY and false without one. */
+double gram_krr_seconds_left(const struct krr_problem *p);
+bool gram_krr_out_of_time(const struct krr_problem *p);
 /* Why a solve by CG ended that did not reach its tolerance. */
 gram_krr_end gram_krr_end_of(const struct krr_cg_report *last);
 /* Elements of f64 on the host to those of a view. */

@@ -190,7 +190,6 @@ static double scale_of(const struct krr_problem *p)
 static gram_status improve(gram_context *g, struct rounds *r, struct krr_cg_report *report)
 {
     struct krr_problem *p = r->p;
-    const gram_krr_options *o = &p->options;
     const bool resumed = r->stage == KRR_ITERATING;
     const struct krr_cg_keeper keeper = gram_krr_checkpoint_keeper(p, resumed);
     const int64_t left = iterations_left(p), done = resumed ? p->keep.state.iterations : 0;
@@ -208,7 +207,6 @@ static gram_status improve(gram_context *g, struct rounds *r, struct krr_cg_repo
                         .iterations = done + left - left / KRR_CG_CHECK - (rounds - 1),
                         .rounds = rounds,
                         .check = KRR_CG_CHECK,
-                        .seconds = INFINITY,
                         .keeper = p->keep.path ? &keeper : NULL};
 
     p->keep.scale = scale_of(p);
@@ -216,8 +214,7 @@ static gram_status improve(gram_context *g, struct rounds *r, struct krr_cg_repo
     p->keep.part = INT64_MAX;
     if (!r->shifted && gram_krr_singular_ridge(p) > 0 && cg.iterations > SINGULAR_ITERATIONS)
         cg.iterations = p->keep.part = SINGULAR_ITERATIONS;
-    if (o->time_limit > 0)
-        cg.seconds = fmax(0, p->start + o->time_limit - gram_seconds());
+    cg.seconds = gram_krr_seconds_left(p);
     TRY(gram_krr_store(g, r->b, r->host, r->bytes));
     TRY(gram_krr_cg(g, &cg, report));
     if (report->end == KRR_CG_ITERATIONS && p->keep.part < INT64_MAX)
@@ -257,10 +254,7 @@ static bool keep(struct krr_problem *p, double *excess)
 
 static bool out_of_limits(const struct krr_problem *p)
 {
-    const gram_krr_options *o = &p->options;
-
-    return iterations_left(p) < 1 ||
-           (o->time_limit > 0 && gram_seconds() > p->start + o->time_limit);
+    return iterations_left(p) < 1 || gram_krr_out_of_time(p);
 }
 
 /* What bounds the part of alpha that the matrix does not see. */

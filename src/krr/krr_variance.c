@@ -218,7 +218,7 @@ static gram_status solve_block(gram_context *g, struct variance *w, gram_krr_end
     int32_t code = 0;
 
     *end = GRAM_KRR_ROUNDING;
-    if (p->options.time_limit > 0 && gram_seconds() > p->start + p->options.time_limit) {
+    if (gram_krr_out_of_time(p)) {
         *end = GRAM_KRR_TIME;
         return GRAM_OK;
     }
