@@ -53,15 +53,12 @@ static enum column_kind column_kind(const void *user, const char *name)
 static enum exit_status check_list(const struct fit *f, const char *option, const char *list,
                                    struct failure *why)
 {
-    while (list) {
-        char name[256], what[64];
-        size_t size = strcspn(list, ",");
-        int64_t ignored;
-        snprintf(name, sizeof name, "%.*s", (int)size, list);
-        snprintf(what, sizeof what, " (in --%s)", option);
-        TRY(table_require(&f->table, f->data, name, what, &ignored, why));
-        list = list[size] ? list + size + 1 : NULL;
-    }
+    char what[64];
+    int64_t ignored;
+
+    snprintf(what, sizeof what, " (in --%s)", option);
+    while (list)
+        TRY(name_next(&f->table, f->data, &list, what, &ignored, why));
     return CLI_OK;
 }
 

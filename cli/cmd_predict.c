@@ -485,13 +485,9 @@ static enum exit_status find_kept(struct predictions *p, const char *list, const
         return CLI_OK;
     }
     while (list) {
-        const size_t size = strcspn(list, ",");
-        char name[256];
         int64_t column;
-        snprintf(name, sizeof name, "%.*s", (int)size, list);
-        TRY(table_require(p->table, path, name, " (in --keep)", &column, why));
+        TRY(name_next(p->table, path, &list, " (in --keep)", &column, why));
         TRY(keep(p, column, path, why));
-        list = list[size] ? list + size + 1 : NULL;
     }
     return CLI_OK;
 }

@@ -72,6 +72,18 @@ int name_listed(const char *list, const char *name)
     return 0;
 }
 
+enum exit_status name_next(const struct table *t, const char *path, const char **list,
+                           const char *what, int64_t *column, struct failure *why)
+{
+    const char *at = *list;
+    const size_t size = strcspn(at, ",");
+    char name[256];
+
+    snprintf(name, sizeof name, "%.*s", (int)size, at);
+    *list = at[size] ? at + size + 1 : NULL;
+    return table_require(t, path, name, what, column, why);
+}
+
 /* ---- Models ------------------------------------------------------------------------------- */
 
 static int compare_features(const void *a, const void *b)

@@ -52,8 +52,12 @@ enum exit_status model_read_table(const struct model *m, const char *path,
                                   const struct input_settings *input, const char *keep,
                                   int64_t *target, struct table *out, struct failure *why);
 
-/* Whether a name is in a list that is separated by commas, which may be NULL. */
+/* Lists of names that are separated by commas, and may be NULL: whether a name is in one; and the
+ * column of the next name, which the list then begins behind: what says where the name comes from,
+ * as in table_require. */
 int name_listed(const char *list, const char *name);
+enum exit_status name_next(const struct table *t, const char *path, const char **list,
+                           const char *what, int64_t *column, struct failure *why);
 
 /* The features from the most important to the least; free(*out) when done. */
 enum exit_status model_importance(gram_context *g, const gram_machine *machine,

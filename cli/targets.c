@@ -46,14 +46,10 @@ enum exit_status targets_find(const struct table *t, const char *path, const cha
     if (whole >= 0)
         return add(out, whole, list, why);
     while (list) {
-        const size_t size = strcspn(list, ",");
-        char name[256];
         int64_t column;
 
-        snprintf(name, sizeof name, "%.*s", (int)size, list);
-        TRY(table_require(t, path, name, " (in --target)", &column, why));
-        TRY(add(out, column, name, why));
-        list = list[size] ? list + size + 1 : NULL;
+        TRY(name_next(t, path, &list, " (in --target)", &column, why));
+        TRY(add(out, column, t->columns[column].name, why));
     }
     return CLI_OK;
 }
