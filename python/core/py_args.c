@@ -99,6 +99,20 @@ int py_int64(const char *function, const char *name, PyObject *value, int64_t *o
     return 0;
 }
 
+int py_report_dict(const char *function, PyObject *value)
+{
+    return py_given(value) && !PyDict_Check(value) ? refuse(function, "report", value, "a dict")
+                                                   : 0;
+}
+
+int py_tell(PyObject *dict, PyObject *items)
+{
+    const int failed = items ? PyDict_Update(dict, items) : -1;
+
+    Py_XDECREF(items);
+    return failed;
+}
+
 int py_bool(const char *function, const char *name, PyObject *value, bool *out)
 {
     int result;

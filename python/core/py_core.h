@@ -79,6 +79,10 @@ int py_double(const char *function, const char *name, PyObject *value, double *o
 int py_int64(const char *function, const char *name, PyObject *value, int64_t *out);
 int py_bool(const char *function, const char *name, PyObject *value, bool *out);
 int py_text(const char *function, const char *name, PyObject *value, const char **out);
+/* Refuses a report that is given and no dict; and writes items, whose reference it takes, into one,
+ * where they are NULL by an exception. */
+int py_report_dict(const char *function, PyObject *value);
+int py_tell(PyObject *dict, PyObject *items);
 /* One of the names, which end with NULL ('-' and '_' are the same); its index goes to *out. */
 int py_choice(const char *function, const char *name, PyObject *value, const char *const *names,
               int *out);

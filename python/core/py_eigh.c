@@ -120,10 +120,8 @@ static int read_options(PyObject *const *o, struct request *r, int select)
     r->options.background = background;
     if (!py_given(o[REPORT]))
         return 0;
-    if (!PyDict_Check(o[REPORT])) {
-        PyErr_Format(PyExc_TypeError, "%s: report is %R, expected a dict", r->function, o[REPORT]);
+    if (py_report_dict(r->function, o[REPORT]))
         return -1;
-    }
     r->report.size = sizeof r->report;
     r->options.report = &r->report;
     return 0;
@@ -168,10 +166,8 @@ static int tell(PyObject *dict, const gram_eigh_report *report)
     PyObject *items = Py_BuildValue("{s:s,s:L,s:d,s:L}", "driver", drivers[report->driver],
                                     "products", (long long)report->products, "residual",
                                     report->residual, "dense", (long long)report->dense);
-    int failed = items ? PyDict_Update(dict, items) : -1;
 
-    Py_XDECREF(items);
-    return failed;
+    return py_tell(dict, items);
 }
 
 static PyObject *end(struct py_call *call, PyObject *const *o, const struct request *r,

@@ -145,11 +145,8 @@ static int read_choices(PyObject *const *v, struct request *r)
                      signature.name);
         return -1;
     }
-    if (py_given(v[REPORT]) && !PyDict_Check(v[REPORT])) {
-        PyErr_Format(PyExc_TypeError, "%s: report is %R, expected a dict", signature.name,
-                     v[REPORT]);
+    if (py_report_dict(signature.name, v[REPORT]))
         return -1;
-    }
     if (py_given(v[CENTRES]) && PyLong_Check(v[CENTRES])) {
         if (py_int64(signature.name, "centres", v[CENTRES], &r->options.centre_count))
             return -1;
@@ -333,10 +330,8 @@ static int tell(PyObject *dict, const gram_krr_report *report)
         report->residual, "residual_rms", report->residual_rms, "prediction_rms",
         report->prediction_rms, "prediction_sup", report->prediction_sup, "seconds",
         report->seconds, "floor", report->floor);
-    int failed = items ? PyDict_Update(dict, items) : -1;
 
-    Py_XDECREF(items);
-    return failed;
+    return py_tell(dict, items);
 }
 
 const char py_krr_solve_doc[] =
@@ -391,17 +386,11 @@ const char py_krr_solve_doc[] =
 
 static PyObject *solve(struct request *r, PyObject *const *v)
 {
-    struct py_waiting waiting = {.g = r->call.g, .work = work, .argument = r};
     gram_status status = GRAM_OK;
 
     r->options.report = &r->report;
-    if (read_arrays(r, v))
+    if (read_arrays(r, v) || py_call_wait(&r->call, work, r, &status))
         return py_fail(&r->call);
-    if (py_wait_for(&waiting, &status)) {
-        gram_context_destroy(r->call.g); /* it may still hold the request to stop */
-        r->call.g = NULL;
-        return py_fail(&r->call);
-    }
     if (py_given(v[REPORT]) && (status == GRAM_OK || status == GRAM_NUMERICAL)) {
         if (tell(v[REPORT], &r->report))
             return py_fail(&r->call);

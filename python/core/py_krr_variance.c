@@ -62,11 +62,8 @@ static int read_numbers(PyObject *const *v, gram_krr_variance_options *o)
                      v[RANK]);
         return -1;
     }
-    if (py_given(v[REPORT]) && !PyDict_Check(v[REPORT])) {
-        PyErr_Format(PyExc_TypeError, "%s: report is %R, expected a dict", signature.name,
-                     v[REPORT]);
+    if (py_report_dict(signature.name, v[REPORT]))
         return -1;
-    }
     o->method = (gram_krr_method)method;
     o->rank = py_given(v[RANK]) && rank == 0 ? -1 : rank;
     o->seed = (uint64_t)seed;
@@ -110,10 +107,8 @@ static int tell(PyObject *dict, const gram_krr_variance_report *report)
                       report->reached ? Py_True : Py_False, "end", ends[report->end], "rank",
                       (long long)report->rank, "products", (long long)report->products, "bound",
                       report->bound, "seconds", report->seconds);
-    int failed = items ? PyDict_Update(dict, items) : -1;
 
-    Py_XDECREF(items);
-    return failed;
+    return py_tell(dict, items);
 }
 
 const char py_krr_variance_doc[] =
@@ -151,7 +146,6 @@ PyObject *py_krr_variance(PyObject *module, PyObject *const *args, Py_ssize_t na
     struct py_state *state = py_state_of(module);
     struct request r = {.options = GRAM_KRR_VARIANCE_OPTIONS_INIT,
                         .report = {.size = sizeof r.report}};
-    struct py_waiting waiting = {.work = work, .argument = &r};
     PyObject *v[COUNT];
     gram_status status = GRAM_OK;
 
@@ -159,14 +153,8 @@ PyObject *py_krr_variance(PyObject *module, PyObject *const *args, Py_ssize_t na
         py_open(&r.call, state, signature.name))
         return NULL;
     r.options.report = &r.report;
-    if (read_arrays(&r, v))
+    if (read_arrays(&r, v) || py_call_wait(&r.call, work, &r, &status))
         return py_fail(&r.call);
-    waiting.g = r.call.g;
-    if (py_wait_for(&waiting, &status)) {
-        gram_context_destroy(r.call.g); /* it may still hold the request to stop */
-        r.call.g = NULL;
-        return py_fail(&r.call);
-    }
     if (py_given(v[REPORT]) && (status == GRAM_OK || status == GRAM_NUMERICAL)) {
         if (tell(v[REPORT], &r.report))
             return py_fail(&r.call);

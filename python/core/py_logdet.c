@@ -29,11 +29,7 @@ static int read_options(const char *function, PyObject *const v[4], gram_logdet_
         py_int64(function, "seed", v[2], &seed))
         return -1;
     options->seed = (uint64_t)seed;
-    if (py_given(v[3]) && !PyDict_Check(v[3])) {
-        PyErr_Format(PyExc_TypeError, "%s: report is %R, expected a dict", function, v[3]);
-        return -1;
-    }
-    return 0;
+    return py_report_dict(function, v[3]);
 }
 
 /* Writes the report into the caller's dict. */
@@ -41,10 +37,8 @@ static int tell(PyObject *dict, const gram_logdet_report *report)
 {
     PyObject *items = Py_BuildValue("{s:L,s:L,s:d}", "steps", (long long)report->steps, "products",
                                     (long long)report->products, "residual", report->residual);
-    int failed = items ? PyDict_Update(dict, items) : -1;
 
-    Py_XDECREF(items);
-    return failed;
+    return py_tell(dict, items);
 }
 
 static PyObject *end(struct py_call *call, gram_status status, PyObject *dict,

@@ -42,11 +42,8 @@ static int read_options(PyObject *const *v, gram_solve_operator_options *o)
                      signature.name);
         return -1;
     }
-    if (py_given(v[REPORT]) && !PyDict_Check(v[REPORT])) {
-        PyErr_Format(PyExc_TypeError, "%s: report is %R, expected a dict", signature.name,
-                     v[REPORT]);
+    if (py_report_dict(signature.name, v[REPORT]))
         return -1;
-    }
     return 0;
 }
 
@@ -59,10 +56,8 @@ static int tell(PyObject *dict, const gram_solve_operator_report *report, const 
                       report->reached ? Py_True : Py_False, "iterations",
                       (long long)report->iterations, "products", (long long)report->products,
                       "residual", report->residual, "column", (long long)report->column);
-    int failed = items ? PyDict_Update(dict, items) : -1;
 
-    Py_XDECREF(items);
-    return failed;
+    return py_tell(dict, items);
 }
 
 const char py_solve_operator_doc[] =

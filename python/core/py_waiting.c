@@ -142,3 +142,15 @@ int py_wait_for(struct py_waiting *waiting, gram_status *status)
     *status = w.status;
     return failed;
 }
+
+int py_call_wait(struct py_call *call, gram_status (*task)(void *argument), void *argument,
+                 gram_status *status)
+{
+    struct py_waiting waiting = {.g = call->g, .work = task, .argument = argument};
+
+    if (!py_wait_for(&waiting, status))
+        return 0;
+    gram_context_destroy(call->g); /* it may still hold the request to stop */
+    call->g = NULL;
+    return -1;
+}

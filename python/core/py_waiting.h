@@ -22,6 +22,9 @@ struct py_waiting {
  * exception, when the work has ended.  The context may still hold the request to stop: destroy it.
  */
 int py_wait_for(struct py_waiting *waiting, gram_status *status);
+/* The same for a call whose arrays are in place; on an exception it has no context any more. */
+int py_call_wait(struct py_call *call, gram_status (*task)(void *argument), void *argument,
+                 gram_status *status);
 /* What the work calls to report, from any thread; user is the py_waiting. */
 void py_report(void *user, double fraction, const char *stage);
 

@@ -335,16 +335,19 @@ class GaussianProcessRegressor(gaussian_process.GaussianProcessRegressor):
 
     # ---- The likelihood ----------------------------------------------------------------------
 
+    def _ridge(self, form):
+        """What is added to the kernel without its amplitude; alpha is one number."""
+        return float(self._noise[0] + form.noise) / form.amplitude
+
     def _solve(self, form, right=None):
         """The factor, or None, and the solution for `right`, y if it is not given."""
         x, right = self.X_train_, self.y_train_ if right is None else right
         options = form.with_lengths(x.shape[1])
         noise = self._noise + form.noise
         if self.solver_ == "cg":
-            ridge = float(noise[0]) / form.amplitude
             # Residuals of |r| <= tolerance |b| and refinement: float64 throughout.
-            alpha = gram.krr_solve(x, right, ridge=ridge, method="cg", tolerance=self.tolerance,
-                                   **options)  # fmt: skip
+            alpha = gram.krr_solve(x, right, ridge=self._ridge(form), method="cg",
+                                   tolerance=self.tolerance, **options)  # fmt: skip
             return None, alpha / form.amplitude
         k = form.amplitude * gram.kernel(x, **options)
         k[np.diag_indices_from(k)] += noise
@@ -397,9 +400,9 @@ class GaussianProcessRegressor(gaussian_process.GaussianProcessRegressor):
         if factor is not None:
             logdet = 2 * np.log(np.diagonal(factor)).sum()
         else:
-            ridge = float(self._noise[0] + form.noise) / form.amplitude
             logdet = n * np.log(form.amplitude) + gram.kernel_logdet(
-                self.X_train_, probes=self.probes, seed=self._seed, regularization=ridge, steps=300,
+                self.X_train_, probes=self.probes, seed=self._seed, steps=300,
+                regularization=self._ridge(form),
                 **form.with_lengths(self.X_train_.shape[1]))[0]  # fmt: skip
         return float(-0.5 * (y * alpha).sum() - 0.5 * targets * (logdet + n * np.log(2 * np.pi)))
 
@@ -477,8 +480,7 @@ class GaussianProcessRegressor(gaussian_process.GaussianProcessRegressor):
         """(m,), the same."""
         options = form.with_lengths(X.shape[1])
         if self.solver_ == "cg":
-            ridge = float(self._noise[0] + form.noise) / form.amplitude
-            found = gram.krr_variance(self.X_train_, X, ridge=ridge, method="cg",
+            found = gram.krr_variance(self.X_train_, X, ridge=self._ridge(form), method="cg",
                                       tolerance=self.tolerance, **options)  # fmt: skip
             return form.amplitude * found + form.noise
         out = np.empty(len(X))
