@@ -14,8 +14,7 @@ _VALUES = {"min": 1, "max": 2, "logsumexp": 3, "softmax": 4}
 _PLACES = {"argmin": 1, "argmax": 2}
 _SOFT = ("logsumexp", "softmax")
 _ORDER = ("v", "log_weights", "x", "y")  # of arguments, after the gradient
-_DIFFERENTIATED = (*NAMES, "v", "log_weights")  # in the order of the gradients
-_NAMES = (*NAMES, "v", "log_weights")
+_NAMES = (*NAMES, "v", "log_weights")  # in the order of the gradients
 
 
 def checked(what, x, y, v, log_weights):
@@ -144,8 +143,8 @@ def _vjp(options, what, scale, wanted, kept, grad):
     arrays = [kept["bandwidth"], kept["regularization"], grad, *others]
     own = [0, 0, 2 if "v" in kept else 1, *[cores[n] for n in _ORDER if n in kept]]
     shape, arrays = batched(*zip(arrays, own, strict=True))
-    names = [n for n in _DIFFERENTIATED if n in wanted]
-    bits = sum(1 << _DIFFERENTIATED.index(n) for n in names)
+    names = [n for n in _NAMES if n in wanted]
+    bits = sum(1 << _NAMES.index(n) for n in names)
     ends = {n: kept[n].shape[kept[n].ndim - cores[n] :] for n in names}
     found = call(
         "kernel_reduce_vjp", [((*shape, *ends[n]), grad.dtype) for n in names], *arrays,

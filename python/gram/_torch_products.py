@@ -141,8 +141,6 @@ def kernel_matmul_vjp(x, y, bandwidth, regularization, hypers, grad, v, *rest):
     *options, wrt = rest
     x, y, grad, v = plain(x, y, grad, v)
     like = _matmul_vjp_shape(x, y, bandwidth, regularization, hypers, grad, v, *rest)
-    # Halves are differentiated in the precision of the result.
-    x, y = (None if t is None else t.to(grad.dtype) for t in (x, y))
     words = had(keywords(bandwidth, regularization, hypers, options))
     found = _core.kernel_matmul_vjp(x, y, v=v, grad=grad, wrt=tuple(wrt), **words)
     # The batch of v and of grad is part of that of the gradients already; that of numbers too.

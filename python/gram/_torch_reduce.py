@@ -131,8 +131,6 @@ def kernel_reduce_vjp(x, y, bandwidth, regularization, hypers, grad, v, *rest):
     log_weights, what, scale, *options, wrt = rest
     x, y, grad, v, log_weights = plain(x, y, grad, v, log_weights)
     like = _vjp_shape(x, y, bandwidth, regularization, hypers, grad, v, log_weights, *rest[1:])
-    # Halves are differentiated in the precision of the result.
-    x, y = (None if t is None else t.to(grad.dtype) for t in (x, y))
     words = had(keywords(bandwidth, regularization, hypers, options))
     given = grad if what == "softmax" else grad[..., 0]
     soft = {"what": what, "scale": scale, "grad": given, "wrt": tuple(wrt)}
