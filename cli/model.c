@@ -150,7 +150,7 @@ struct wanted {
     const char *keep; /* names of columns to copy, "all", or NULL */
 };
 
-static int is_target(const gram_machine *machine, const char *name)
+int model_predicts(const gram_machine *machine, const char *name)
 {
     for (int64_t i = 0; i < gram_machine_target_count(machine); i++)
         if (strcmp(name, gram_machine_target_name(machine, i)) == 0)
@@ -163,7 +163,7 @@ static enum column_kind model_kind(const void *user, const char *name)
     const struct wanted *w = user;
     const gram_machine_feature key = {.name = name}, *found;
 
-    if (w->targets && is_target(w->model->machine, name))
+    if (w->targets && model_predicts(w->model->machine, name))
         return gram_machine_task(w->model->machine) == GRAM_REGRESSION ||
                        gram_machine_classes_are_numbers(w->model->machine)
                    ? COLUMN_NUMBER

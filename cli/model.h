@@ -59,6 +59,9 @@ int name_listed(const char *list, const char *name);
 enum exit_status name_next(const struct table *t, const char *path, const char **list,
                            const char *what, int64_t *column, struct failure *why);
 
+/* Whether a name is that of a target. */
+int model_predicts(const gram_machine *machine, const char *name);
+
 /* The features from the most important to the least; free(*out) when done. */
 enum exit_status model_importance(gram_context *g, const gram_machine *machine,
                                   gram_machine_feature **out, int64_t *count, struct failure *why);

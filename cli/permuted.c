@@ -86,11 +86,8 @@ static enum exit_status check_target(const gram_machine *machine, const char *ta
                                      struct failure *why)
 {
     const int64_t count = gram_machine_target_count(machine);
-    int known = target == NULL && count == 1;
 
-    for (int64_t i = 0; target && i < count; i++)
-        known |= strcmp(target, gram_machine_target_name(machine, i)) == 0;
-    if (known)
+    if (target ? model_predicts(machine, target) : count == 1)
         return CLI_OK;
     if (target)
         return fail(why, CLI_USAGE, "--target is \"%.200s\", which is no target of the model",
