@@ -87,8 +87,8 @@ struct gram_encoding gram_machine_encoding(const struct machine_job *job, enum g
         .max_categories = job->o.max_categories,
         .categorical = job->o.categorical_columns,
         .categorical_name = job->o.categorical_column,
-        .other = job->target,
-        .others = job->targets,
+        .target = job->target,
+        .targets = job->targets,
     };
 }
 
@@ -338,8 +338,7 @@ static gram_status build(gram_context *g, struct machine_job *job,
     gram_status status;
 
     machine->dtype = job->o.dtype;
-    TRY(gram_encoder_fit(g, job->table, job->target->name, job->row, job->rows, &how,
-                         &machine->encoder));
+    TRY(gram_encoder_fit(g, job->table, job->row, job->rows, &how, &machine->encoder));
     if (job->kind.classes == 0)
         TRY(gram_machine_target_scale(g, job->target, recipe->transform, job->row, job->rows,
                                       &job->kind));

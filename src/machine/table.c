@@ -400,18 +400,17 @@ static gram_status fit_column(gram_context *g, const gram_column *from, const in
     return fit_numbers(g, from, rows, count, how->scaling, c);
 }
 
-/* Whether a column is the target, or another one that is left out. */
-static bool left_out(const char *name, const char *target, const struct gram_encoding *how)
+static bool is_target(const char *name, const struct gram_encoding *how)
 {
-    bool found = target && strcmp(name, target) == 0;
+    bool found = false;
 
-    for (int64_t i = 0; i < how->others; i++)
-        found |= strcmp(name, how->other[i].name) == 0;
+    for (int64_t i = 0; i < how->targets; i++)
+        found |= strcmp(name, how->target[i].name) == 0;
     return found;
 }
 
-gram_status gram_encoder_fit(gram_context *g, const gram_table *table, const char *target,
-                             const int64_t *rows, int64_t count, const struct gram_encoding *how,
+gram_status gram_encoder_fit(gram_context *g, const gram_table *table, const int64_t *rows,
+                             int64_t count, const struct gram_encoding *how,
                              struct gram_encoder **out)
 {
     struct gram_encoder *e = calloc(1, sizeof *e);
@@ -428,7 +427,7 @@ gram_status gram_encoder_fit(gram_context *g, const gram_table *table, const cha
     e->squash = how->scaling == GRAM_ROBUST;
     for (int64_t i = 0; status == GRAM_OK && i < table->columns; i++) {
         struct gram_encoded_column *c = &e->column[e->columns];
-        if (left_out(table->column[i].name, target, how))
+        if (is_target(table->column[i].name, how))
             continue;
         e->columns++;
         status = fit_column(g, &table->column[i], rows, count, how, c);

@@ -66,19 +66,19 @@ struct gram_encoding {
     int64_t max_categories; /* features of a column without the one of missing values; at least 2 */
     int64_t categorical; /* names of columns of labels that are categories even if they are dates */
     const char *const *categorical_name;
-    const gram_column *other; /* columns that are left out beside the target, by their names */
-    int64_t others;
+    const gram_column *target; /* columns that are left out, by their names */
+    int64_t targets;
 };
 
 /* Refuses NULLs, negative sizes, repeated or empty names, columns that are neither numbers nor
  * labels or both, and infinite numbers: the message names the column and the row. */
 gram_status gram_table_check(gram_context *g, const gram_table *table);
 
-/* Fits on the given rows (indices into the checked table), on all columns but the one named target
- * (NULL: on all); refuses a table without any.  *out is NULL on an error; its memory comes from
- * malloc, since it outlives the context. */
-gram_status gram_encoder_fit(gram_context *g, const gram_table *table, const char *target,
-                             const int64_t *rows, int64_t count, const struct gram_encoding *how,
+/* Fits on the given rows (indices into the checked table), on all columns but the targets; refuses
+ * a table without any.  *out is NULL on an error; its memory comes from malloc, since it outlives
+ * the context. */
+gram_status gram_encoder_fit(gram_context *g, const gram_table *table, const int64_t *rows,
+                             int64_t count, const struct gram_encoding *how,
                              struct gram_encoder **out);
 
 /* features[i * width + j] of rows[i] (NULL: of row i), f32 or f64.  The table was checked; a column

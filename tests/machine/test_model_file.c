@@ -134,7 +134,7 @@ static void check_encoder(struct harness *h)
     double before[33], after[33];
 
     h->where = "encoder";
-    CHECK(h, gram_encoder_fit(h->g, &t, NULL, (int64_t[]){0, 1, 2}, 3, &how, &e) == GRAM_OK, "%s",
+    CHECK(h, gram_encoder_fit(h->g, &t, (int64_t[]){0, 1, 2}, 3, &how, &e) == GRAM_OK, "%s",
           gram_message(h->g));
     gram_model_put_encoder(w, e);
     CHECK(h, gram_model_commit(h->g, w, path) == GRAM_OK, "%s", gram_message(h->g));

@@ -13,12 +13,14 @@
 static struct gram_encoder *fit(struct harness *h, const gram_table *t, const char *target,
                                 const int64_t *rows, int64_t count, enum gram_scaling scaling)
 {
-    const struct gram_encoding how = {.scaling = scaling, .max_categories = 3};
+    const gram_column left_out = {.name = target};
+    const struct gram_encoding how = {
+        .scaling = scaling, .max_categories = 3, .target = &left_out, .targets = target != NULL};
     struct gram_encoder *e = NULL;
     gram_status status = gram_table_check(h->g, t);
 
     if (status == GRAM_OK)
-        status = gram_encoder_fit(h->g, t, target, rows, count, &how, &e);
+        status = gram_encoder_fit(h->g, t, rows, count, &how, &e);
     CHECK(h, status == GRAM_OK, "%s", gram_message(h->g));
     if (!e)
         exit(EXIT_FAILURE);
@@ -280,13 +282,14 @@ static void check_many_categories(struct harness *h)
 /* What gram_table_check, fit and apply refuse. */
 static void check_refusals(struct harness *h)
 {
-    const struct gram_encoding how = {.scaling = GRAM_ROBUST, .max_categories = 2};
     const double x[] = {1, 2, INFINITY};
     const char *const c[] = {"a", "b", "c"};
     const gram_column good[] = {
         {"x",    x, NULL},
         {"c", NULL,    c}
     };
+    const struct gram_encoding how = {
+        .scaling = GRAM_ROBUST, .max_categories = 2, .target = &good[0], .targets = 1};
     const struct {
         gram_table table;
         const char *says;
@@ -312,7 +315,7 @@ static void check_refusals(struct harness *h)
     }
     h->where = "refusals of fit and apply";
     t.columns = 1;
-    CHECK(h, gram_encoder_fit(h->g, &t, "x", NULL, 0, &how, &e) == GRAM_INVALID_ARGUMENT,
+    CHECK(h, gram_encoder_fit(h->g, &t, NULL, 0, &how, &e) == GRAM_INVALID_ARGUMENT,
           "fitted on the target alone");
     CHECK(h, e == NULL, "out was set");
     t.columns = 2;
