@@ -36,15 +36,14 @@ static int refuse(const struct py_operator *o, const gram_tensor *t, const gram_
 {
     const char *function = o->call->function;
 
-    if (t->ndim != 2 || t->shape[0] != out->shape[0] || t->shape[1] != out->shape[1])
+    if (t->ndim != 2)
+        PyErr_Format(PyExc_ValueError, "%s: the result of %s has %d dimensions, expected 2",
+                     function, o->name, (int)t->ndim);
+    else if (t->shape[0] != out->shape[0] || t->shape[1] != out->shape[1])
         PyErr_Format(PyExc_ValueError,
-                     t->ndim == 2
-                         ? "%s: the result of %s is (%lld, %lld), expected (%lld, %lld) as "
-                           "its argument"
-                         : "%s: the result of %s has %d dimensions, expected 2",
-                     function, o->name, t->ndim == 2 ? (long long)t->shape[0] : (long long)t->ndim,
-                     t->ndim == 2 ? (long long)t->shape[1] : 0LL, (long long)out->shape[0],
-                     (long long)out->shape[1]);
+                     "%s: the result of %s is (%lld, %lld), expected (%lld, %lld) as its argument",
+                     function, o->name, (long long)t->shape[0], (long long)t->shape[1],
+                     (long long)out->shape[0], (long long)out->shape[1]);
     else if (t->dtype != out->dtype)
         PyErr_Format(PyExc_ValueError, "%s: the result of %s has dtype %s, expected %s", function,
                      o->name, py_dtype_name(t->dtype), py_dtype_name(out->dtype));

@@ -9,7 +9,7 @@
 
 /* The operator of a call, and what its products need. */
 struct py_operator {
-    gram_operator given; /* what the library takes; n and dtype are the caller's to set */
+    gram_operator given; /* what the library takes */
     const char *name;    /* of the argument, for messages */
     PyObject *function;  /* borrowed: called with vectors (n, k) */
     PyObject *like;      /* borrowed: an array of the library that the vectors are to be of */
@@ -18,8 +18,7 @@ struct py_operator {
 };
 
 /* Prepares an operator of n rows and the dtype of like, after py_place.  The function is callable,
- * or has a
- * product with `@`; -1 with an exception if neither. */
+ * or has a product with `@`; -1 with an exception if neither. */
 int py_operator_of(struct py_operator *o, const struct py_call *call, const char *name,
                    PyObject *function, PyThreadState **saved, const struct py_array *like,
                    int64_t n);
