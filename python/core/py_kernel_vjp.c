@@ -42,19 +42,16 @@ struct wanted {
 
 static int read_name(PyObject *name, struct wanted *w)
 {
-    static const char *const all[] = {"x",       "y", "bandwidth",   "regularization",
-                                      "lengths", "v", "log_weights", NULL};
-    static const char *const product[] = {"x",       "y", "bandwidth", "regularization",
-                                          "lengths", "v", NULL};
-    static const char *const names[] = {"x", "y", "bandwidth", "regularization", "lengths", NULL};
-    const char *const *list = w->most == MOST_GRADS ? all : w->most == TO_LOGS ? product : names;
+    const char *names[MOST_GRADS + 1] = {"x",       "y", "bandwidth",   "regularization",
+                                         "lengths", "v", "log_weights", NULL};
 
+    names[w->most] = NULL;
     if (w->count == w->most) {
         PyErr_Format(PyExc_ValueError, "%s: wrt has more than %d names", w->call, w->most);
         return -1;
     }
     w->which[w->count] = -1;
-    if (py_choice(w->call, "wrt", name, list, &w->which[w->count]))
+    if (py_choice(w->call, "wrt", name, names, &w->which[w->count]))
         return -1;
     for (int i = 0; i < w->count; i++)
         if (w->which[i] == w->which[w->count])
