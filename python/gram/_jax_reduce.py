@@ -15,6 +15,8 @@ _PLACES = {"argmin": 1, "argmax": 2}
 _SOFT = ("logsumexp", "softmax")
 _ORDER = ("v", "log_weights", "x", "y")  # of arguments, after the gradient
 _NAMES = (*NAMES, "v", "log_weights")  # in the order of the gradients
+# How many dimensions of each array are not of the batch.
+_CORES = {"x": 2, "y": 2, "v": 2, "log_weights": 1, "bandwidth": 0, "regularization": 0}
 
 
 def checked(what, x, y, v, log_weights):
@@ -108,8 +110,8 @@ def _rows(options, what, scale, x, index, at):
 
 def _blocks(kept):
     """The rows of x, their numbers, and how many of them make a block."""
-    x, cores = kept["x"], {"x": 2, "y": 2, "v": 2, "log_weights": 1}
-    batch, _ = batched(*[(a, cores.get(name, 0)) for name, a in kept.items()])
+    x = kept["x"]
+    batch, _ = batched(*[(a, _CORES[name]) for name, a in kept.items()])
     return x, jnp.arange(x.shape[-2])[:, None], rows_of_block(kept.get("y", x), batch)
 
 
@@ -138,14 +140,13 @@ def _along(work, kept, tangents):
 def _vjp(options, what, scale, wanted, kept, grad):
     """The gradients to the arrays of the wanted names, where no y gives x its whole one."""
     (integers, numbers, text), _ = options
-    cores = {"x": 2, "y": 2, "v": 2, "log_weights": 1, "bandwidth": 0, "regularization": 0}
     others = [kept[n] for n in _ORDER if n in kept]
     arrays = [kept["bandwidth"], kept["regularization"], grad, *others]
-    own = [0, 0, 2 if "v" in kept else 1, *[cores[n] for n in _ORDER if n in kept]]
+    own = [0, 0, 2 if "v" in kept else 1, *[_CORES[n] for n in _ORDER if n in kept]]
     shape, arrays = batched(*zip(arrays, own, strict=True))
     names = [n for n in _NAMES if n in wanted]
     bits = sum(1 << _NAMES.index(n) for n in names)
-    ends = {n: kept[n].shape[kept[n].ndim - cores[n] :] for n in names}
+    ends = {n: kept[n].shape[kept[n].ndim - _CORES[n] :] for n in names}
     found = call(
         "kernel_reduce_vjp", [((*shape, *ends[n]), grad.dtype) for n in names], *arrays,
         integers=[*integers, _VALUES[what], False, "v" in kept, "log_weights" in kept, bits],
