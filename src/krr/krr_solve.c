@@ -405,8 +405,8 @@ static gram_status load_ridges(gram_context *g, const struct krr_call *c, struct
             return gram_fail(g, GRAM_INVALID_ARGUMENT,
                              "options.weights[%lld] is %g, expected a number above 0", (long long)i,
                              weight);
-        least = fmin(least, weight);
-        most = fmax(most, weight);
+        least = weight < least ? weight : least;
+        most = weight > most ? weight : most;
         p->ridge[i] = p->options.method == GRAM_KRR_CENTRES ? weight : p->options.ridge / weight;
     }
     p->least_weight = least;

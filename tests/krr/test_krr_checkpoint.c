@@ -385,7 +385,7 @@ static void every_flip_and_every_cut_is_refused(struct harness *h)
         c.options.resume = 1;
         for (size_t i = 0; i < size; i += h->device.type == GRAM_CPU ? 1 : 97)
             for (int how = 0; how < 2; how++) {
-                char mask = how ? (char)0xff : (char)(1 << i % 8);
+                int mask = how ? 0xff : 1 << i % 8;
 
                 bytes[i] = (char)(bytes[i] ^ mask);
                 write_whole(c.path, bytes, size);
