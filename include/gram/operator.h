@@ -90,6 +90,10 @@ typedef struct gram_logdet_options {
     int64_t probes; /* random vectors; 0: 32 */
     int64_t steps;  /* of the Lanczos process of each, at most; 0: 100 */
     uint64_t seed;
+    double tolerance;   /* a probe ends where its residual is below this of it; 0: 1e-6 */
+    int64_t rank;       /* of the preconditioner of gram_kernel_logdet; 0: by n; < 0: none */
+    gram_tensor *left;  /* n by probes, of the dtype of the products; NULL: not wanted */
+    gram_tensor *right; /* the same: see below */
 } gram_logdet_options;
 
 /* clang-format off */
@@ -97,12 +101,14 @@ typedef struct gram_logdet_options {
 /* clang-format on */
 
 typedef struct gram_logdet_report {
-    size_t size;           /* set by the caller to sizeof(gram_logdet_report) */
-    double value;          /* the estimate of log det A */
-    double standard_error; /* over the probes; INFINITY for a single one */
-    int64_t steps;         /* the most that a probe took */
-    int64_t products;      /* columns by which A was multiplied, in all */
-    double residual;       /* the largest that a probe was left with, relative to the probe */
+    size_t size;              /* set by the caller to sizeof(gram_logdet_report) */
+    double value;             /* the estimate of log det A */
+    double standard_error;    /* over the probes; INFINITY for a single one */
+    int64_t steps;            /* the most that a probe took */
+    int64_t products;         /* columns by which A was multiplied, in all */
+    double residual;          /* the largest that a probe was left with, relative to the probe */
+    int64_t rank;             /* of the preconditioner; 0: there was none */
+    double of_preconditioner; /* its log-determinant, the part of value that is not estimated */
 } gram_logdet_report;
 
 /*
@@ -110,19 +116,30 @@ typedef struct gram_logdet_report {
  * quadrature: the mean over probes z, whose elements are -1 or 1 at random, of z^T log(A) z.  Each
  * of these is a Gauss quadrature, whose nodes and weights come from the steps of a Lanczos process
  * with z; it is carried out as a solve of A x = z by conjugate gradients, whose coefficients are
- * those of the process.  A probe ends before options.steps where its residual is below 1e-8 of it.
+ * those of the process.  A probe ends before options.steps where its residual is below
+ * options.tolerance of it.
  *
  * report.standard_error is the standard deviation over the probes, divided by the root of their
- * number: the truth lies within twice this in some 95 % of cases.  It says nothing of what too few
+ * number, and for few probes more, as Student's distribution is wider than the normal one (32: by 4
+ * %): the truth lies within twice this in some 95 % of cases.  It says nothing of what too few
  * steps leave out, which makes the estimate too large: a report.residual of more than about 0.01
  * asks for more steps.  Four times as many probes halve the standard error.
  *
- * The estimate depends on seed, but not on the number of threads (if that of apply does not).
- * n = 0 gives 0.  report is written if the status is GRAM_OK.  GRAM_NUMERICAL: a is not positive
+ * Gradients: options.right receives A^-1 z for every probe z, one per column, to
+ * options.tolerance, and options.left z itself (gram_kernel_logdet: P^-1 z).  For every symmetric
+ * dA, with p probes,
+ *   d log det A = trace(A^-1 dA) = E (1 / p) sum_j left_j^T dA right_j,
+ * of which the sum for the derivatives of a kernel is one call of gram_kernel_matmul_vjp.  They
+ * overlap neither one another nor anything else, and have any strides.
+ *
+ * The estimate depends on seed, but (if that of apply does not) on the number of threads not at
+ * all, or, with a preconditioner, by rounding alone.  n = 0 gives 0.  options.rank is not used.
+ * report, left and right are written if the status is GRAM_OK.  GRAM_NUMERICAL: a is not positive
  * definite (some p had p^T A p <= 0), or NaN or infinity occurred in a product.  The call can be
  * cancelled.
- * Memory, allocated by the call: for eight probes at a time, six columns of n elements each.  CUDA:
- * the call waits for the result, and gives GRAM_UNSUPPORTED during a capture.
+ * Memory, allocated by the call: for eight probes at a time, six columns of n elements each; left
+ * and right once more.  CUDA: the call waits for the result, and gives GRAM_UNSUPPORTED during a
+ * capture.
  *
  * Method: S. Ubaru, J. Chen and Y. Saad, Fast estimation of tr(f(A)) via stochastic Lanczos
  * quadrature, SIAM J. Matrix Anal. Appl. 38 (2017).
@@ -136,6 +153,22 @@ GRAM_API gram_status gram_logdet_operator(gram_context *g, const gram_operator *
  * gram_kernel_matmul computes the products, and r is kernel.regularization.  x is n by d, with any
  * strides, without a batch.  kernel.row_offset and kernel.column_offset must be equal, and
  * GRAM_DISTANCE_KULLBACK_LEIBLER, which is another number the other way round, is refused.
+ *
+ * A preconditioner P makes it quicker and the estimate better.  P = F F^T + lambda I comes from a
+ * randomly pivoted Cholesky factorisation K ~ F F^T of rank options.rank, as in gram_krr_solve (0:
+ * about 8 sqrt(n), from 200 to 1000, and at most n / 2); lambda is r, or more where much of K is
+ * left.  Then
+ *   log det(K + r I) = log det P + trace(log(P^-1/2 (K + r I) P^-1/2)),
+ * whose first term is exact, and of whose second one, which is small where P is close to K + r I,
+ * the estimate is made, with probes z of the covariance P.  The same holds of it as above, with
+ * fewer steps and a smaller standard error, to which 2^-22 n (f64: 2^-51 n) is added in squares for
+ * rounding.  Halves, and outputs other than GRAM_VALUE, have no
+ * preconditioner, nor has a matrix where rounding makes it indefinite (report.rank is 0 then).
+ * Memory for it: n (rank + d) numbers of the dtype and 5 rank^2 of f64; on CUDA while it is made 8
+ * rank^2 and n rank of f64.
+ *
+ * Method: J. Wenger, G. Pleiss, P. Hennig, J. Cunningham and J. Gardner, Preconditioning for
+ * scalable Gaussian process hyperparameter optimization, ICML 2022.
  */
 GRAM_API gram_status gram_kernel_logdet(gram_context *g, const gram_tensor *x,
                                         const gram_kernel_options *kernel,

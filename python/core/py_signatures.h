@@ -78,11 +78,13 @@
   PY_KERNEL_TEXT ")\n--\n\n"
 
 #define PY_TEXT_kernel_logdet \
-  "(x, *, probes=32, kernel=\"laplace\", steps=100, seed=0, report=None,\n    " \
+  "(x, *, probes=32, kernel=\"laplace\", steps=100, seed=0, tolerance=None, rank=None,\n    " \
+  "left=None, right=None, report=None,\n    " \
   PY_KERNEL_TEXT ")\n--\n\n"
 
 #define PY_TEXT_logdet_operator \
-  "(a, like, *, probes=32, steps=100, seed=0, report=None)\n--\n\n"
+  "(a, like, *, probes=32, steps=100, seed=0, tolerance=None, left=None, right=None,\n    " \
+  "report=None)\n--\n\n"
 
 #define PY_TEXT_solve_operator \
   "(a, b, *, preconditioner=None, tolerance=0.0, iterations=0, time_limit=0.0,\n    " \

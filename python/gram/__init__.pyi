@@ -1935,6 +1935,10 @@ def kernel_logdet(
     kernel: Kernel = "laplace",
     steps: int = 100,
     seed: int = 0,
+    tolerance: float | None = None,
+    rank: int | None = None,
+    left: Array | None = None,
+    right: Array | None = None,
     report: dict[str, Any] | None = None,
     bandwidth: Number = 1.0,
     p: Number = 2.0,
@@ -1963,6 +1967,9 @@ def logdet_operator(
     probes: int = 32,
     steps: int = 100,
     seed: int = 0,
+    tolerance: float | None = None,
+    left: Array | None = None,
+    right: Array | None = None,
     report: dict[str, Any] | None = None,
 ) -> tuple[float, float]: ...
 @overload

@@ -33,9 +33,6 @@ enum {
     SOLVED_COLUMNS = 4 /* that one thread solves for */
 };
 
-/* Just below 1, so that rounding leaves the inverse of the preconditioner positive definite. */
-static const double keep = 1 - 1e-6;
-
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* One row of z = x W. */
@@ -427,7 +424,7 @@ static void finish_chunk(void *arg, int64_t chunk, int thread)
         memcpy(job->out + first + (size_t)(j * p->n) * size,
                job->v + first + (size_t)(j * p->n) * size, (size_t)rows * size);
     if (p->rank > 0)
-        gram_blas_gemm(p->dtype, (int64_t[3]){rows, p->columns, p->rank}, -keep,
+        gram_blas_gemm(p->dtype, (int64_t[3]){rows, p->columns, p->rank}, -KRR_KEEP,
                        (struct gram_blas_matrix){(char *)p->factor.data + first, p->n, false},
                        (struct gram_blas_matrix){job->product, p->rank, false}, 1, job->out + first,
                        p->n);

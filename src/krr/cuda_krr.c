@@ -27,9 +27,6 @@ enum {
     BLOCK_ENTRIES = 1 << 26
 };
 
-/* Just below 1, so that rounding leaves the inverse of the preconditioner positive definite. */
-static const double keep = 1 - 1e-6;
-
 _Static_assert(CG_START == KRR_START && CG_RESIDUAL == KRR_RESIDUAL && CG_RESTART == KRR_RESTART &&
                    CG_DESCEND == KRR_DESCEND && CG_TURN == KRR_TURN,
                "the steps of krr_params.h are those of krr_passes.h");
@@ -248,7 +245,7 @@ static gram_status apply(gram_context *g, const struct krr_preconditioner *p, co
                                         .r = v,
                                         .z = out,
                                         .weight = weight,
-                                        .keep = keep,
+                                        .keep = KRR_KEEP,
                                         .lambda = p->lambda};
 
     if (p->rank > 0) {

@@ -85,6 +85,10 @@ struct krr_move {
     bool wide;                            /* `to` is f64; only where the products are */
 };
 
+/* Just below 1, so that rounding leaves the inverse of the preconditioner positive definite: what
+ * is applied is (I - KRR_KEEP F (F^T F + lambda I)^-1 F^T) / lambda. */
+#define KRR_KEEP (1 - 1e-6)
+
 /* P = F F^T + lambda I, whose inverse is (I - F (F^T F + lambda I)^-1 F^T) / lambda. */
 struct krr_preconditioner {
     int64_t n, rank, columns; /* columns: right-hand sides; rank 0: P = lambda I */

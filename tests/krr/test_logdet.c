@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/random.h"
 #include "operator_problem.h"
 #include "tests/core/failing_alloc.h"
 #include <math.h>
@@ -13,7 +14,9 @@
 
 enum {
     POINTS = 120,
-    WIDTH = 3
+    WIDTH = 3,
+    PROBES = 40,
+    SIDE_NUMBERS = POINTS * PROBES
 };
 
 static gram_logdet_options options_of(int64_t probes, int64_t steps, uint64_t seed)
@@ -176,6 +179,13 @@ static struct points *points_open(gram_dtype dtype)
     return p;
 }
 
+/* An element of an array that t is made of. */
+static double value_at(const gram_tensor *t, int64_t at)
+{
+    return t->dtype == GRAM_F32 ? (double)((const float *)t->data)[at]
+                                : ((const double *)t->data)[at];
+}
+
 static gram_status kernel_estimate(struct harness *h, const struct points *p,
                                    const gram_logdet_options *o, gram_logdet_report *report)
 {
@@ -250,6 +260,12 @@ static void refuses_and_says_why(struct harness *h)
     says(h, kernel_estimate(h, p, &o, &r), GRAM_INVALID_ARGUMENT, "options.probes is -1");
     o.probes = 0, o.steps = -2;
     says(h, kernel_estimate(h, p, &o, &r), GRAM_INVALID_ARGUMENT, "options.steps is -2");
+    o.steps = 0, o.tolerance = 2;
+    says(h, kernel_estimate(h, p, &o, &r), GRAM_INVALID_ARGUMENT, "options.tolerance is 2");
+    o.tolerance = 0, o.left = &p->x_tensor;
+    says(h, gram_kernel_logdet(h->g, &p->x_tensor, &p->kernel, &o, &r), GRAM_INVALID_ARGUMENT,
+         "options.left is 120 by 3, expected 120 by 32");
+    o.left = NULL;
     p->kernel.row_offset = 1;
     says(h, kernel_estimate(h, p, NULL, &r), GRAM_INVALID_ARGUMENT, "expected equal offsets");
     p->kernel.row_offset = 0, p->kernel.metric = &divergence;
@@ -267,6 +283,163 @@ static void refuses_and_says_why(struct harness *h)
          "report has size 0");
     says(h, gram_logdet_operator(h->g, &none, NULL, &r), GRAM_INVALID_ARGUMENT, "a.apply is NULL");
     free(p);
+}
+
+/* ---- The preconditioner ---------------------------------------------------------------------- */
+
+/* Kernels on normal points from a seed, ridges and ranks that differ from problem to problem. */
+static void vary(struct points *p, int i)
+{
+    static const gram_function functions[] = {GRAM_EXPONENTIAL_POWER, GRAM_MATERN32, GRAM_MATERN52,
+                                              GRAM_RATIONAL_QUADRATIC, GRAM_EXPONENTIAL_POWER};
+    uint64_t state = (uint64_t)i;
+
+    for (int k = 0; k < POINTS * WIDTH; k++) {
+        double normal = -6; /* the sum of twelve uniform numbers */
+
+        for (int j = 0; j < 12; j++)
+            normal += gram_random_unit(&state);
+        if (p->x_tensor.dtype == GRAM_F32)
+            ((float *)(void *)p->x)[k] = (float)normal;
+        else
+            p->x[k] = normal;
+    }
+    p->kernel = gram_lpq_laplace(2, i % 5 == 0 ? 2 : 1, 1 + i % 3);
+    p->kernel.function = functions[i % 5];
+    p->kernel.regularization = gram_number(POINTS * pow(10, -1 - i / 5 % 4));
+}
+
+/* The truth lies within twice the standard error, which is far below that without one. */
+static void the_preconditioned_error_holds(struct harness *h)
+{
+    int covered = 0, compared = 0, problems = h->device.type == GRAM_CPU ? 200 : 8;
+    double less = 0;
+
+    for (int i = 0; i < problems; i++) {
+        struct points *p = points_open(i % 2 ? GRAM_F32 : GRAM_F64);
+        gram_logdet_options o = options_of(64, 0, (uint64_t)i);
+        gram_logdet_report r, plain;
+        double truth;
+
+        vary(p, i);
+        truth = kernel_truth(h, p);
+        o.rank = 20 + i % 3 * 20;
+        if (CHECK(h, kernel_estimate(h, p, &o, &r) == GRAM_OK, "%d: %s", i, gram_message(h->g)))
+            covered += fabs(r.value - truth) <= 2 * r.standard_error;
+        CHECK(h, r.rank == o.rank && r.residual < 1e-5, "%d: rank %lld, %g", i, (long long)r.rank,
+              r.residual);
+        o.rank = -1;
+        if (i % 10 == 0 && CHECK(h, kernel_estimate(h, p, &o, &plain) == GRAM_OK, "%d: %s", i,
+                                 gram_message(h->g))) {
+            CHECK(h, r.standard_error < plain.standard_error && r.products < plain.products,
+                  "%d: %g and %g, %lld and %lld", i, r.standard_error, plain.standard_error,
+                  (long long)r.products, (long long)plain.products);
+            less += log(plain.standard_error / r.standard_error);
+            compared++;
+        }
+        free(p);
+    }
+    CHECK(h, covered >= problems * 19 / 20, "%d of %d", covered, problems);
+    less = exp(less / compared);
+    CHECK(h, less > 5, "the standard error is smaller by a factor of %g", less);
+}
+
+/* The halves of an array as left and right, or their places on the device. */
+static void on_device(struct harness *h, double *memory, gram_tensor *left, gram_tensor *right)
+{
+    const size_t half = SIDE_NUMBERS * sizeof *memory;
+
+    if (h->device.type == GRAM_CPU)
+        return;
+    left->device = right->device = h->device;
+    if (gram_memory_allocate(h->g, 2 * half, &left->data) != GRAM_OK)
+        abort();
+    right->data = (char *)left->data + half;
+}
+
+static void back_from_device(struct harness *h, double *memory, gram_tensor *left,
+                             gram_tensor *right)
+{
+    const size_t half = SIDE_NUMBERS * sizeof *memory;
+
+    if (h->device.type == GRAM_CPU)
+        return;
+    if (gram_memory_copy(h->g, memory, left->data, 2 * half) != GRAM_OK ||
+        gram_context_synchronize(h->g) != GRAM_OK)
+        abort();
+    gram_memory_free(h->g, left->data, 2 * half);
+    left->data = memory;
+    right->data = memory + SIDE_NUMBERS;
+}
+
+/* left and right are P^-1 z and A^-1 z: sum(left A right) is that of left and z, and the trace of
+ * A^-1 K that they estimate is n - r trace(A^-1). */
+static void the_sides_are_those_of_the_probes(struct harness *h)
+{
+    static const gram_dtype dtypes[] = {GRAM_F32, GRAM_F64};
+
+    for (int i = 0; i < 4; i++) {
+        struct points *p = points_open(dtypes[i % 2]);
+        double *memory = calloc(2 * SIDE_NUMBERS, sizeof *memory), found[2] = {0};
+        gram_tensor left = gram_matrix(memory, POINTS, PROBES, dtypes[i % 2]);
+        gram_tensor right = gram_matrix(memory + SIDE_NUMBERS, POINTS, PROBES, dtypes[i % 2]);
+        gram_logdet_options o = options_of(PROBES, 0, 4);
+        gram_logdet_report r, more;
+        const double step = 1e-3, ridge = 5;
+
+        if (!memory)
+            abort();
+        vary(p, 12);
+        right.stride[0] = 1, right.stride[1] = POINTS;
+        o.rank = i < 2 ? 0 : -1;
+        o.left = &left, o.right = &right;
+        p->kernel.regularization = gram_number(ridge);
+        on_device(h, memory, &left, &right);
+        CHECK(h, kernel_estimate(h, p, &o, &r) == GRAM_OK, "%s", gram_message(h->g));
+        back_from_device(h, memory, &left, &right);
+        for (int a = 0; a < POINTS; a++)
+            for (int b = 0; b < PROBES; b++)
+                found[0] += value_at(&left, a * PROBES + b) * value_at(&right, b * POINTS + a);
+        /* d log det / d ridge, by differences of exact ones */
+        p->kernel.regularization = gram_number(ridge + step);
+        found[1] = kernel_truth(h, p);
+        p->kernel.regularization = gram_number(ridge - step);
+        found[1] = (found[1] - kernel_truth(h, p)) / (2 * step);
+        CHECK(h, fabs(found[0] / PROBES / found[1] - 1) < 0.1, "%d: %g, and %g in truth", i,
+              found[0] / PROBES, found[1]);
+        o.left = o.right = NULL;
+        p->kernel.regularization = gram_number(ridge);
+        CHECK(h, kernel_estimate(h, p, &o, &more) == GRAM_OK && more.value == r.value,
+              "another value without them");
+        free(memory);
+        free(p);
+    }
+}
+
+/* Rounding leaves a preconditioner of points that coincide, and of a ridge of 0, usable or unused.
+ */
+static void hard_matrices(struct harness *h)
+{
+    for (int i = 0; i < 3; i++) {
+        struct points *p = points_open(GRAM_F64);
+        gram_logdet_options o = options_of(30, 0, 1);
+        gram_logdet_report r;
+        double truth;
+
+        vary(p, 5); /* a Gaussian kernel */
+        for (int k = 0; i == 0 && k < POINTS * WIDTH; k++)
+            p->x[k] = 1.5;
+        p->kernel.regularization = gram_number(i < 2 ? 1e-7 : 1e-10 * POINTS);
+        if (i == 2)
+            p->kernel.function = GRAM_EXPONENTIAL_POWER, p->kernel.exponent = gram_number(1);
+        o.rank = 60;
+        truth = kernel_truth(h, p);
+        CHECK(h, kernel_estimate(h, p, &o, &r) == GRAM_OK, "%d: %s", i, gram_message(h->g));
+        CHECK(h, fabs(r.value - truth) <= 4 * r.standard_error + 1e-6 * fabs(truth),
+              "%d: %g +- %g, and %g in truth; rank %lld, residual %g", i, r.value, r.standard_error,
+              truth, (long long)r.rank, r.residual);
+        free(p);
+    }
 }
 
 static void same_bits_with_any_threads(struct harness *h)
@@ -302,7 +475,7 @@ static void without_memory(struct harness *h)
         o.threads = 1;
         if (!CHECK(h, gram_context_create(&o, &other.g) == GRAM_OK, "%s", gram_message(NULL)))
             break;
-        for (allowed = 0; allowed < 20 && status == GRAM_OUT_OF_MEMORY; allowed++) {
+        for (allowed = 0; allowed < 60 && status == GRAM_OUT_OF_MEMORY; allowed++) {
             gram_logdet_report r;
 
             left = allowed;
@@ -320,15 +493,18 @@ static void without_memory(struct harness *h)
 }
 
 static const struct test_function tests[] = {
-    {                  "finds_it",                   finds_it},
-    {                 "one_probe",                  one_probe},
-    {                 "few_steps",                  few_steps},
-    {                   "trouble",                    trouble},
-    {                "of_kernels",                 of_kernels},
-    {      "refuses_and_says_why",       refuses_and_says_why},
-    {    "the_stated_error_holds",     the_stated_error_holds},
-    {"same_bits_with_any_threads", same_bits_with_any_threads},
-    {            "without_memory",             without_memory},
+    {                         "finds_it",                          finds_it},
+    {                        "one_probe",                         one_probe},
+    {                        "few_steps",                         few_steps},
+    {                          "trouble",                           trouble},
+    {                       "of_kernels",                        of_kernels},
+    {             "refuses_and_says_why",              refuses_and_says_why},
+    {           "the_stated_error_holds",            the_stated_error_holds},
+    {   "the_preconditioned_error_holds",    the_preconditioned_error_holds},
+    {"the_sides_are_those_of_the_probes", the_sides_are_those_of_the_probes},
+    {                    "hard_matrices",                     hard_matrices},
+    {       "same_bits_with_any_threads",        same_bits_with_any_threads},
+    {                   "without_memory",                    without_memory},
 };
 
 int main(void)

@@ -34,6 +34,35 @@ def test_one_probe_states_no_error():
     assert gram.kernel_logdet(points(), probes=1, **OPTIONS)[1] == np.inf
 
 
+@pytest.mark.parametrize("rank", [0, None, 20])
+def test_gradients_by_the_sides(rank):
+    x = points(300)
+    left, right = np.empty((300, 64)), np.empty((300, 64), order="F")
+    options = OPTIONS | {"regularization": 3.0}
+    report = {}
+    gram.kernel_logdet(x, probes=64, rank=rank, left=left, right=right, report=report, **options)
+    assert report["rank"] == (150 if rank is None else rank)
+    k = gram.kernel(x, **options)
+    if rank == 0:
+        np.testing.assert_allclose(k @ right, left, atol=1e-4)
+    inverse = np.linalg.inv(k)
+    lengths = np.full(3, OPTIONS["bandwidth"])
+    del options["bandwidth"]
+    exact = gram.kernel_vjp(x, wrt="lengths", grad=inverse, lengths=lengths, **options)
+    found = gram.kernel_matmul_vjp(x, v=right, grad=left, wrt="lengths", lengths=lengths, **options)
+    np.testing.assert_allclose(found / 64, exact, rtol=0.2)
+    assert abs((left * right).sum() / 64 / np.trace(inverse) - 1) < 0.02
+
+
+def test_a_tolerance_saves_products():
+    x = points(400)
+    few, many = {}, {}
+    value, error = gram.kernel_logdet(x, report=many, **OPTIONS)
+    other = gram.kernel_logdet(x, tolerance=1e-3, report=few, **OPTIONS)[0]
+    assert few["products"] < many["products"] and abs(value - other) < 0.1 * error
+    assert 1e-5 < few["residual"] < 1e-3 and many["residual"] < 1e-6
+
+
 def test_what_is_refused():
     x = points()
     with pytest.raises(gram.LinAlgError, match="not positive definite"):
@@ -42,5 +71,9 @@ def test_what_is_refused():
         gram.kernel_logdet(x, steps=-1)
     with pytest.raises(ValueError, match="x has 3 dimensions"):
         gram.kernel_logdet(x[None])
+    with pytest.raises(ValueError, match="rank is -1, expected 0 or more"):
+        gram.kernel_logdet(x, rank=-1)
+    with pytest.raises(ValueError, match="right is 90 by 3, expected 90 by 32"):
+        gram.kernel_logdet(x, right=np.empty((90, 3)))
     with pytest.raises(TypeError, match="report is 3, expected a dict"):
         gram.kernel_logdet(x, report=3)
