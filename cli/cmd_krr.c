@@ -47,7 +47,7 @@ static const struct option_row rows[] = {
     INTEGER(
         "rank", 0, "N", offsetof(struct settings, rank), NULL, 0, 0x1p31 - 1,
         "of the preconditioner of cg; 0: none (default: about 8 times the root of the number of "
-        "rows, at most 1000)"),
+        "rows, at most 1000, and more where that pays)"),
     INTEGER("products", 0, "N", offsetof(struct settings, products), "1000", 1, 0x1p53,
             "the most products with K"),
     NUMBER("time-limit", 0, "S", offsetof(struct settings, time_limit), NULL, 1e-300, 1e300,

@@ -569,7 +569,8 @@ typedef struct gram_krr_options {
     double tolerance;           /* 0: 0.01, or 0.03 with held_out_rmse */
     double held_out_rmse;       /* > 0: the tolerance is that of prediction_rms / held_out_rmse;
                                    0: it is that of |r|_2 / |y|_2 of every column */
-    int64_t rank;      /* of the preconditioner of CG; 0: about 8 sqrt(n), at most 1000; -1: none */
+    int64_t rank; /* of the preconditioner of CG; 0: about 8 sqrt(n), at most 1000, and more where
+                     that is counted to pay: see below; -1: none */
     int64_t products;  /* at most so many products with K; 0: 1000 */
     double time_limit; /* seconds, looked at between iterations; 0: none */
     int refine;        /* 1: CG in f32 is repeated for residuals in f64, whose sum is kept in f64 */
@@ -586,6 +587,8 @@ typedef struct gram_krr_options {
     double checkpoint_seconds;     /* between two writes */
     int64_t checkpoint_iterations; /* the same in iterations; both 0: 60 seconds */
     const gram_rows *rows;         /* CENTRES: the points, in the place of x, which is NULL then */
+    int64_t memory; /* bytes that a preconditioner whose rank is 0 may grow to; 0: a quarter of the
+                       memory that is available where the context computes */
 } gram_krr_options;
 
 /* clang-format off */
@@ -617,10 +620,15 @@ typedef struct gram_krr_options {
  *
  * CG: block conjugate gradients.  The columns share the products with K (gram_kernel_matmul), and
  * each leaves when it has converged.  The preconditioner is a randomly pivoted Cholesky
- * factorisation of K of rank options.rank.  Where the true residual in f64 is above the tolerance
- * though the iteration believed that it is reached, it begins again from there, up to 3 times, or
- * up to 30 times with options.refine, while a repetition at least halves the residual.  A small
- * ridge in f32 asks for options.refine with an alpha of f64.
+ * factorisation of K of rank options.rank.  Without one it begins with about 8 sqrt(n) columns, and
+ * after 4, 6, 9 and so on iterations the eigenvalues of their Lanczos process say how many are to
+ * come at least: where a count of operations finds that they cost more than further columns and the
+ * iterations with these, columns are appended, up to 20,000 in options.memory, and the method
+ * begins again from where it is.  Nothing of that depends on a clock.  report->rank is the last
+ * one.  Where the true residual in f64 is above the tolerance though the iteration believed that it
+ * is reached, it begins again from there, up to 3 times, or up to 30 times with options.refine,
+ * while a repetition at least halves the residual.  A small ridge in f32 asks for options.refine
+ * with an alpha of f64.
  *
  * CENTRES: alpha is m by c, for m points C, and predicts g(z) = sum_j alpha_j k(c_j, z).  It
  * minimizes
@@ -651,15 +659,15 @@ typedef struct gram_krr_options {
  * whole.  With options.resume a call goes on where the file stands, and takes the same steps as one
  * that was never interrupted, but for rounding; without the file it begins anew.  Tolerances,
  * limits, devices and numbers of threads may be others; options.warm_start, rank and seed are not
- * read.  A file of other x, y, ridge, weights, kernel, centres, method or options.refine, and one
- * that is damaged, is refused with GRAM_BAD_DATA, and the message says what differs.
- * report->products counts those of all calls, and so does options.products.  A file that cannot be
- * written when the call begins is refused with GRAM_IO.  One that cannot be written later, as on a
- * full disk, ends nothing: the former file stays, further writes are tried, and if the last one
- * failed the status is GRAM_IO, or GRAM_NUMERICAL or GRAM_CANCELLED with both messages; alpha and
- * the report are written as for GRAM_OK.  The size is about 24 bytes for each element of alpha, and
- * 3 numbers of the dtype (CG).  CHOLESKY, also where AUTO takes it, keeps none.  The format is in
- * src/krr/krr_checkpoint.c.
+ * read, and with less memory a rank may stay lower.  A file of other x, y, ridge, weights, kernel,
+ * centres, method or options.refine, and one that is damaged, is refused with GRAM_BAD_DATA, and
+ * the message says what differs.  report->products counts those of all calls, and so does
+ * options.products.  A file that cannot be written when the call begins is refused with GRAM_IO.
+ * One that cannot be written later, as on a full disk, ends nothing: the former file stays, further
+ * writes are tried, and if the last one failed the status is GRAM_IO, or GRAM_NUMERICAL or
+ * GRAM_CANCELLED with both messages; alpha and the report are written as for GRAM_OK.  The size is
+ * about 24 bytes for each element of alpha, and 3 numbers of the dtype (CG).  CHOLESKY, also where
+ * AUTO takes it, keeps none.  The format is in src/krr/krr_checkpoint.c.
  *
  * GRAM_NUMERICAL: the tolerance was not reached.  report->end and the message say why, alpha holds
  * the best iterate, and the report is of it.  A kernel matrix that is not positive definite is

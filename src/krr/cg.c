@@ -22,6 +22,9 @@ enum {
     MACHINE_ROUNDS = 4
 };
 
+/* A column leaves at so much of the tolerance. */
+static const double leaves_at = 0.7;
+
 struct cg {
     const struct krr_cg *it;
     struct krr_cg_report *report;
@@ -305,7 +308,7 @@ static gram_status leave(gram_context *g, struct cg *c)
     for (int64_t j = c->vectors.columns - 1; j >= 0; j--) {
         int64_t column = c->which[j], last = c->vectors.columns - 1;
 
-        if (carried(c, column) > 0.7 * c->it->tolerance * norm_b(c, column))
+        if (carried(c, column) > leaves_at * c->it->tolerance * norm_b(c, column))
             continue;
         if (j < last) {
             TRY(copy_columns(g, c, column_of(c, c->vectors.r, j), column_of(c, c->vectors.r, last),
@@ -368,6 +371,42 @@ static gram_status turn(gram_context *g, struct cg *c)
     return GRAM_OK;
 }
 
+/* The coefficients of an iteration. */
+static void tell_adviser(const struct cg *c)
+{
+    const struct krr_cg_adviser *a = c->it->adviser;
+
+    for (int64_t j = 0; a && j < c->vectors.columns; j++)
+        a->told(a->user, c->which[j], rz(c, c->which[j]), curvature(c, c->which[j]));
+}
+
+/* From the residuals that there are. */
+static gram_status begin_again(gram_context *g, struct cg *c)
+{
+    const struct krr_cg_adviser *a = c->it->adviser;
+
+    TRY(step(g, c, KRR_RESTART));
+    c->phase = KRR_CG_READY;
+    if (a && c->vectors.columns > 0)
+        a->begins(a->user, c->which[0]);
+    return GRAM_OK;
+}
+
+static gram_status ask_adviser(gram_context *g, struct cg *c)
+{
+    const struct krr_cg_adviser *a = c->it->adviser;
+    double excess = 0;
+    bool changed = false;
+
+    if (!a || c->vectors.columns == 0)
+        return GRAM_OK;
+    for (int64_t j = 0; j < c->vectors.columns; j++)
+        excess = fmax(excess, carried(c, c->which[j]) /
+                                  (leaves_at * c->it->tolerance * norm_b(c, c->which[j])));
+    TRY(a->review(g, a->user, c->vectors.columns, excess, &changed));
+    return changed ? begin_again(g, c) : GRAM_OK;
+}
+
 /* One iteration; *wanted: the keeper wants the state. */
 static gram_status iteration(gram_context *g, struct cg *c, bool *wanted)
 {
@@ -378,6 +417,7 @@ static gram_status iteration(gram_context *g, struct cg *c, bool *wanted)
     c->step++;
     ++c->report->iterations;
     TRY(fetch(g, c));
+    tell_adviser(c);
     *wanted = c->it->keeper && c->it->keeper->told(g, c->it->keeper->user, largest(c));
     return gram_cancelled(g) ? gram_fail(g, GRAM_CANCELLED, "cancelled") : GRAM_OK;
 }
@@ -389,12 +429,13 @@ static gram_status one_round(gram_context *g, struct cg *c)
     bool drifted = false, wanted = false;
 
     if (c->phase == KRR_CG_BETWEEN) {
-        TRY(step(g, c, KRR_RESTART));
-        c->phase = KRR_CG_READY;
+        TRY(begin_again(g, c));
         c->step = 0;
     }
-    if (c->phase == KRR_CG_READY)
+    if (c->phase == KRR_CG_READY) {
         TRY(leave(g, c));
+        TRY(ask_adviser(g, c)); /* where a state came before its answer */
+    }
     while (c->vectors.columns > 0 && !drifted) {
         if (at_limits(c))
             return c->it->keeper ? keep(g, c, true) : GRAM_OK;
@@ -404,6 +445,8 @@ static gram_status one_round(gram_context *g, struct cg *c)
         TRY(leave(g, c));
         if (c->it->check > 0 && c->step % c->it->check == 0 && c->vectors.columns > 0)
             TRY(look(g, c, &drifted));
+        if (!drifted)
+            TRY(ask_adviser(g, c));
         if (wanted && !drifted)
             TRY(keep(g, c, false));
     }

@@ -466,6 +466,7 @@ const struct gram_krr_passes cpu_krr_passes = {
     .move = move,
     .whiten = whiten,
     .factorise = factorise,
+    .apply_cost = 60, /* F passes through the caches twice */
     .apply_bytes = apply_bytes,
     .apply = apply,
 };

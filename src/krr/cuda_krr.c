@@ -269,6 +269,7 @@ const struct gram_krr_passes cuda_krr_passes = {
     .cg_step = step,
     .move = move,
     .whiten = whiten,
+    .apply_cost = 120, /* F is read from memory twice, beside some 50 TFLOP/s */
     .apply_bytes = apply_bytes,
     .apply = apply,
 };

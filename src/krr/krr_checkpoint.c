@@ -2,7 +2,7 @@
  * krr_checkpoint.c - a solve of gram_krr_solve on the disk, from where another call goes on
  *
  * A safetensors file, little-endian, written whole or not at all.  Texts of its header:
- *   format     gram.krr_checkpoint.1
+ *   format     gram.krr_checkpoint.2
  *   version    of the library
  *   method     cg or centres
  *   refine     1 or 0, as options.refine
@@ -13,6 +13,9 @@
  *   history    f64, after each iteration: the largest residual over that of y, as the iteration
  *              carries it along
  *   pivots, steps   i64: rows of the preconditioner, and how many of them each step took
+ *   seed       i64, options.seed, of which further pivots are drawn
+ *   coefficients    f64: r . P^-1 r and d . A d of one column in each iteration since the last
+ *              beginning, by which krr_rank.c decides whether there will be any
  *   alpha      f64, c by m: the answer at the end of the last round
  *   best       f64, c by m: the one before, where alpha was not looked at yet
  *   residual   f64, c by m; norms: f64, 1 by c, or 4 by c.  What the next round, or this one,
@@ -35,7 +38,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FORMAT "gram.krr_checkpoint.1"
+#define FORMAT "gram.krr_checkpoint.2"
 
 enum counter {
     ROWS,
@@ -53,6 +56,8 @@ enum counter {
     CG_STEP,
     WORKING,
     WAITING,
+    GROWS,
+    LOOKED_AT, /* the column of the coefficients */
     COUNTERS
 };
 
@@ -302,6 +307,7 @@ static void put_all(struct made *m, const struct krr_problem *p, enum krr_stage 
     counters[PRODUCTS] = p->products, counters[ROUND] = c->round;
     counters[SHIFTED] = c->shifted, counters[PRECONDITIONED] = c->preconditioned;
     counters[STAGE] = (int64_t)stage;
+    counters[GROWS] = c->growth.on, counters[LOOKED_AT] = c->growth.column;
     if (s) {
         counters[CG_PHASE] = (int64_t)s->phase, counters[CG_ITERATIONS] = s->iterations;
         counters[CG_ROUND] = s->round, counters[CG_STEP] = s->step;
@@ -321,6 +327,8 @@ static void put_all(struct made *m, const struct krr_problem *p, enum krr_stage 
     put(m, "history", GRAM_F64, -1, c->iterations, c->history);
     put(m, "pivots", GRAM_I64, -1, c->preconditioned ? c->pivots.rows : 0, c->pivots.row);
     put(m, "steps", GRAM_I64, -1, c->preconditioned ? c->pivots.steps : 0, c->pivots.step);
+    put(m, "seed", GRAM_I64, -1, 1, &p->options.seed);
+    put(m, "coefficients", GRAM_F64, -1, 2 * c->growth.steps, c->growth.coefficients);
     put(m, "alpha", GRAM_F64, p->columns, p->unknowns, p->alpha);
     if (stage == KRR_TO_LOOK_AT)
         put(m, "best", GRAM_F64, p->columns, p->unknowns, p->best);
@@ -567,7 +575,9 @@ static gram_status check_counters(gram_context *g, const struct krr_problem *p,
                                     [CG_ROUND] = most_count,
                                     [CG_STEP] = most_count,
                                     [WORKING] = p->columns,
-                                    [WAITING] = p->columns};
+                                    [WAITING] = p->columns,
+                                    [GROWS] = 1,
+                                    [LOOKED_AT] = p->columns - 1};
 
     for (int i = 0; i < COUNTERS; i++)
         if (counter[i] < (i <= UNKNOWNS ? most[i] : 0) || counter[i] > most[i])
@@ -600,6 +610,30 @@ static gram_status take_pivots(gram_context *g, const struct krr_problem *p,
     if (good && sum == c->pivots.rows && are_different(g, c->pivots.row, sum, p->n))
         return GRAM_OK;
     return gram_model_bad(g, file, "its pivots cannot be those of %lld rows", (long long)p->n);
+}
+
+/* What decides whether there will be more pivots. */
+static gram_status take_growth(gram_context *g, const struct gram_model_file *file,
+                               const int64_t *counter, struct krr_growth *w)
+{
+    const void *data;
+    int64_t count;
+
+    TRY(gram_model_need_vector(g, file, "coefficients", GRAM_F64, -1, &data, &count));
+    if (count % 2 != 0 || count > 2 * KRR_GROWTH_STEPS)
+        return gram_model_bad(g, file,
+                              "it has %lld coefficients, expected pairs, at most %d of them",
+                              (long long)count, KRR_GROWTH_STEPS);
+    for (int64_t i = 0; i < count; i++) {
+        w->coefficients[i] = krr_element(GRAM_F64, data, i);
+        if (!(w->coefficients[i] > 0 && w->coefficients[i] < INFINITY))
+            return gram_model_bad(g, file, "coefficient %lld is %g, expected a number above 0",
+                                  (long long)i, w->coefficients[i]);
+    }
+    w->on = counter[GROWS];
+    w->column = counter[LOOKED_AT];
+    w->steps = count / 2;
+    return GRAM_OK;
 }
 
 static gram_status take_iteration(gram_context *g, const struct krr_problem *p,
@@ -647,6 +681,8 @@ static gram_status check_file(gram_context *g, const struct krr_problem *p,
     c->preconditioned = counter[PRECONDITIONED];
     TRY(gram_model_need_vector(g, file, "history", GRAM_F64, -1, &out[1], &c->iterations));
     TRY(take_pivots(g, p, file, c));
+    TRY(take_growth(g, file, counter, &c->growth));
+    TRY(gram_model_need_vector(g, file, "seed", GRAM_I64, 1, &data, NULL));
     TRY(need(g, file, "alpha", GRAM_F64, p->columns, p->unknowns, &out[0]));
     if (c->stage == KRR_TO_LOOK_AT)
         TRY(need(g, file, "best", GRAM_F64, p->columns, p->unknowns, &out[2]));
@@ -678,6 +714,7 @@ gram_status gram_krr_checkpoint_take(gram_context *g, struct krr_problem *p,
     memcpy(p->alpha, from[0], bytes);
     memcpy(p->best, from[2] ? from[2] : from[0], bytes);
     p->products = counter[PRODUCTS];
+    memcpy(&p->options.seed, gram_model_find(file, "seed")->data, sizeof p->options.seed);
     c.file = file;
     p->keep = c;
     return GRAM_OK;
@@ -700,6 +737,13 @@ static gram_status resume(gram_context *g, struct krr_problem *p)
     if (status != GRAM_OK)
         gram_model_file_destroy(file);
     return status;
+}
+
+void gram_krr_checkpoint_drop_pivots(gram_context *g, struct krr_checkpoint *c)
+{
+    if (c->rank > 0) /* else they are the file's */
+        gram_free(g, c->pivots.row, (size_t)c->rank * 2 * sizeof *c->pivots.row);
+    c->rank = 0;
 }
 
 /* ---- Beginning and end ----------------------------------------------------------------------- */
@@ -737,8 +781,7 @@ void gram_krr_checkpoint_close(gram_context *g, struct krr_problem *p)
     struct krr_checkpoint *c = &p->keep;
 
     gram_free(g, c->history, (size_t)c->room * sizeof *c->history);
-    if (c->rank > 0) /* else they are the file's */
-        gram_free(g, c->pivots.row, (size_t)c->rank * 2 * sizeof *c->pivots.row);
+    gram_krr_checkpoint_drop_pivots(g, c);
     gram_model_file_destroy(c->file);
     *c = (struct krr_checkpoint){0};
 }

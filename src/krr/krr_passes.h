@@ -98,6 +98,10 @@ struct krr_preconditioner {
     struct krr_array inner;   /* f64, rank by rank: the inverse of F^T F + lambda I; or its lower
                                  Cholesky factor, column-major, where the device has `factorise` */
     struct krr_array scratch; /* of apply */
+    /* For further columns, on the host: what is left of the diagonal of K, and the sum of that
+     * after so many columns, 0 where no step ended with them. */
+    int64_t room; /* columns that there is memory for */
+    double *left, *sums;
 };
 
 /* A step of the pivoted Cholesky factorisation: X = C R^-T in the place of C, and from each
@@ -135,6 +139,7 @@ struct gram_krr_passes {
     /* p->inner from p->factor; where rounding made it indefinite p->rank becomes 0.  NULL:
      * it is made by the operations of gram.h. */
     gram_status (*factorise)(gram_context *g, struct krr_preconditioner *p);
+    double apply_cost; /* of an element of F in one product, in operations: see krr_rank.c */
     size_t (*apply_bytes)(int64_t n, int64_t rank, int64_t columns, gram_dtype dtype);
     /* out = P^-1 v; they do not overlap */
     gram_status (*apply)(gram_context *g, const struct krr_preconditioner *p, const void *v,
@@ -197,6 +202,20 @@ struct krr_cg_keeper {
     const struct krr_cg_state *from; /* NULL: from the beginning */
 };
 
+/* Looks on, and may exchange the preconditioner. */
+struct krr_cg_adviser {
+    /* The method begins with the residuals that there are, among whose columns is this one. */
+    void (*begins)(void *user, int64_t column);
+    /* r . P^-1 r and d . A d of each column in an iteration: they make its Lanczos process. */
+    void (*told)(void *user, int64_t column, double rz, double curvature);
+    /* After an iteration: columns at work, and the largest of their carried residuals over what is
+     * wanted of it.  *changed: the preconditioner is another one, so that the method begins again
+     * from where it is. */
+    gram_status (*review)(gram_context *g, void *user, int64_t columns, double excess,
+                          bool *changed);
+    void *user;
+};
+
 /*
  * Conjugate gradients for the columns of A X = B.  Every pointer to numbers is where the context
  * computes; b and x are n by columns, column-major.  A column that has converged leaves, and
@@ -225,6 +244,7 @@ struct krr_cg {
     void *observer;
     /* NULL: nobody.  A call that is cancelled gives it the state, too. */
     const struct krr_cg_keeper *keeper;
+    const struct krr_cg_adviser *adviser; /* NULL: nobody */
 };
 
 enum krr_cg_end {
@@ -290,6 +310,11 @@ gram_status gram_krr_cg_verdict(gram_context *g, const struct krr_cg_report *rep
 int64_t gram_krr_rank(int64_t n, int64_t asked); /* at most; asked 0: the one that pays */
 gram_status gram_krr_precondition(gram_context *g, const struct krr_system *system, double ridge,
                                   struct krr_preconditioner *out);
+/* Draws further pivots, up to so many columns in all, and notes them; p->rank is what could be had.
+ * If the memory for it is not there p is as it was; after other errors nothing is left of it.
+ * system->rank and pivots that are given are not read. */
+gram_status gram_krr_append(gram_context *g, const struct krr_system *system, double ridge,
+                            int64_t rank, struct krr_preconditioner *p);
 void gram_krr_preconditioner_destroy(gram_context *g, struct krr_preconditioner *p);
 size_t gram_krr_preconditioner_bytes(const gram_context *g, int64_t n, int64_t columns,
                                      gram_dtype dtype);

@@ -102,6 +102,9 @@ static gram_status check_options(gram_context *g, gram_krr_options *o)
     if (o->products < 0)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.products is %lld, expected 0 or more",
                          (long long)o->products);
+    if (o->memory < 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.memory is %lld, expected 0 or more",
+                         (long long)o->memory);
     TRY(check_checkpoint(g, o));
     if (o->report && o->report->size < sizeof o->report->size)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,

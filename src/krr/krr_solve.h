@@ -8,6 +8,18 @@
 #include "core/model_file.h"
 #include "krr_passes.h"
 
+enum {
+    KRR_GROWTH_STEPS = 300 /* iterations after which a rank is as large as it becomes */
+};
+
+/* A rank that is not the caller's, and the iteration since it last began: see krr_rank.c. */
+struct krr_growth {
+    bool on;
+    int64_t most;          /* columns of the preconditioner that there is memory for */
+    int64_t column, steps; /* what is looked at, and how many coefficients it has */
+    double coefficients[2 * KRR_GROWTH_STEPS]; /* rz and curvature of each iteration */
+};
+
 /* What a solve keeps on the disk, and what it goes on from: see krr_checkpoint.c. */
 struct krr_checkpoint {
     const char *path;                        /* NULL: none */
@@ -21,6 +33,7 @@ struct krr_checkpoint {
     struct krr_pivots pivots;
     int64_t rank, round; /* rank: room of the pivots; round: those that are over */
     bool preconditioned, shifted;
+    struct krr_growth growth;
     const double *norms; /* norm_r, and further ones of CENTRES: norm_rows by columns */
     int64_t norm_rows;
     const double *residual; /* unknowns by columns, by which a round begins */
@@ -163,6 +176,8 @@ void gram_krr_checkpoint_close(gram_context *g, struct krr_problem *p);
  * something in it cannot be. */
 gram_status gram_krr_checkpoint_take(gram_context *g, struct krr_problem *p,
                                      struct gram_model_file *file);
+/* Pivots that are not those of a file lose their memory. */
+void gram_krr_checkpoint_drop_pivots(gram_context *g, struct krr_checkpoint *c);
 /* What a solve's iteration is given: `rows` norms, and its residual. */
 struct krr_cg_keeper gram_krr_checkpoint_keeper(struct krr_problem *p, bool resumed);
 /* Writes the file without a state.  What goes wrong is noted, not returned. */
@@ -174,6 +189,17 @@ gram_status gram_krr_checkpoint_verdict(gram_context *g, struct krr_problem *p, 
  * report of the iteration that ended it. */
 gram_status gram_krr_rounds(gram_context *g, struct krr_problem *p, struct krr_cg_report *last,
                             int64_t *rank);
+
+/* krr_rank.c */
+
+/* Whether columns may be appended, and up to which rank. */
+gram_status gram_krr_growth_open(gram_context *g, struct krr_problem *p);
+/* What krr_cg_adviser is told. */
+void gram_krr_growth_begin(struct krr_growth *w, int64_t column);
+void gram_krr_growth_told(struct krr_growth *w, int64_t column, double rz, double curvature);
+/* The rank that is worth its cost after the iterations that were told, or 0. */
+int64_t gram_krr_growth_rank(const gram_context *g, const struct krr_problem *p,
+                             const struct krr_preconditioner *c, int64_t at_work, double excess);
 
 /* krr_centres.c: alpha and what the report says of it.  minor is not 0 where the kernel matrix of
  * the centres is not positive definite, and then there is no alpha. */

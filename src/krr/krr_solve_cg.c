@@ -34,6 +34,7 @@ struct rounds {
     struct krr_kernel kernel; /* of these */
     struct krr_preconditioner preconditioner;
     bool preconditioned;
+    double mean;                              /* of the ridge */
     struct krr_array vectors, product, ridge; /* b and x; of the dtype, on a GPU; on a GPU */
     void *b, *x;
     void *host; /* one vector array of the dtype */
@@ -77,36 +78,113 @@ static gram_status precondition(gram_context *g, void *user, int64_t columns, co
     return g->backend->krr->apply(g, &p, v, out);
 }
 
-/* For the pivots, where they are kept. */
-static gram_status make_room(gram_context *g, struct krr_problem *p)
+/* For so many pivots, where they are kept; those that are there stay. */
+static gram_status make_room(gram_context *g, struct krr_problem *p, int64_t rank)
 {
     struct krr_checkpoint *c = &p->keep;
-    const int64_t rank = gram_krr_rank(p->n, p->options.rank);
     const size_t bytes = 2 * (size_t)rank * sizeof *c->pivots.row;
+    int64_t *row;
 
-    if (!c->path || c->file || rank == 0)
+    if (!c->path || rank == 0)
         return GRAM_OK;
-    c->pivots.row = gram_alloc(g, bytes);
-    if (!c->pivots.row)
+    row = gram_alloc(g, bytes);
+    if (!row)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    if (c->pivots.rows > 0) {
+        memcpy(row, c->pivots.row, (size_t)c->pivots.rows * sizeof *row);
+        memcpy(row + rank, c->pivots.step, (size_t)c->pivots.steps * sizeof *row);
+    }
+    gram_krr_checkpoint_drop_pivots(g, c);
     c->rank = rank;
-    c->pivots.step = c->pivots.row + rank;
+    c->pivots.row = row;
+    c->pivots.step = row + rank;
     return GRAM_OK;
+}
+
+static struct krr_system system_of(const struct rounds *r)
+{
+    struct krr_problem *p = r->p;
+
+    return (struct krr_system){.x = r->points,
+                               .kernel = &p->kernel,
+                               .ridge = p->ridge,
+                               .columns = p->columns,
+                               .seed = p->options.seed,
+                               .diagonal = p->diagonal,
+                               .pivots = p->keep.path ? &p->keep.pivots : NULL};
+}
+
+static gram_status make_preconditioner(gram_context *g, struct rounds *r)
+{
+    struct krr_problem *p = r->p;
+    struct krr_system system = system_of(r);
+
+    TRY(gram_krr_growth_open(g, p));
+    if (p->keep.file ? !p->keep.preconditioned : p->options.rank < 0)
+        return GRAM_OK;
+    system.rank = gram_krr_rank(p->n, p->options.rank);
+    if (p->keep.growth.on)
+        system.rank = gram_least(system.rank, p->keep.growth.most);
+    if (!p->keep.file)
+        TRY(make_room(g, p, system.rank));
+    for (int64_t i = 0; i < p->n; i++)
+        r->mean += p->ridge[i] / (double)p->n;
+    if (r->preconditioner.n == 0)
+        TRY(gram_krr_precondition(g, &system, r->mean, &r->preconditioner));
+    r->preconditioned = p->keep.preconditioned = r->preconditioner.rank > 0;
+    return GRAM_OK;
+}
+
+/* ---- A larger preconditioner ----------------------------------------------------------------- */
+
+static void begins(void *user, int64_t column)
+{
+    gram_krr_growth_begin(&((struct rounds *)user)->p->keep.growth, column);
+}
+
+static void told(void *user, int64_t column, double rz, double curvature)
+{
+    gram_krr_growth_told(&((struct rounds *)user)->p->keep.growth, column, rz, curvature);
+}
+
+/* Pivots are those of the preconditioner at any time, also where it could not be made larger. */
+static gram_status grow(gram_context *g, struct rounds *r, int64_t rank, bool *changed)
+{
+    struct krr_problem *p = r->p;
+    struct krr_pivots *pivots = &p->keep.pivots;
+    const struct krr_system system = system_of(r);
+    const int64_t before = r->preconditioner.rank;
+    int64_t rows, steps;
+    gram_status status = make_room(g, p, rank);
+
+    rows = pivots->rows, steps = pivots->steps;
+    if (status == GRAM_OK)
+        status = gram_krr_append(g, &system, r->mean, rank, &r->preconditioner);
+    if (status == GRAM_OUT_OF_MEMORY && r->preconditioner.factor.data) {
+        p->keep.growth.on = false; /* it goes on with what it has */
+        return GRAM_OK;
+    }
+    *changed = status == GRAM_OK && r->preconditioner.rank > before;
+    if (*changed)
+        return GRAM_OK;
+    pivots->rows = rows, pivots->steps = steps;
+    p->keep.growth.on = false; /* nothing is left to be appended */
+    return status;
+}
+
+static gram_status review(gram_context *g, void *user, int64_t columns, double excess,
+                          bool *changed)
+{
+    struct rounds *r = user;
+    const int64_t rank = gram_krr_growth_rank(g, r->p, &r->preconditioner, columns, excess);
+
+    return rank > 0 && r->preconditioned ? grow(g, r, rank, changed) : GRAM_OK;
 }
 
 static gram_status prepare(gram_context *g, struct rounds *r)
 {
     struct krr_problem *p = r->p;
     size_t part = (size_t)(p->n * p->columns) * gram_dtype_size(p->dtype);
-    const struct krr_system system = {.x = r->points,
-                                      .kernel = &p->kernel,
-                                      .ridge = p->ridge,
-                                      .columns = p->columns,
-                                      .seed = p->options.seed,
-                                      .rank = p->options.rank,
-                                      .diagonal = p->diagonal,
-                                      .pivots = p->keep.path ? &p->keep.pivots : NULL};
-    double mean = 0;
 
     r->bytes = part;
     r->host = gram_alloc(g, part);
@@ -121,15 +199,7 @@ static gram_status prepare(gram_context *g, struct rounds *r)
     if (g->backend->krr->wide_product && p->dtype != GRAM_F64)
         TRY(gram_krr_allocate(g, part, &r->product));
     r->kernel.narrow = r->product.data;
-    if (p->keep.file ? !p->keep.preconditioned : p->options.rank < 0)
-        return GRAM_OK;
-    TRY(make_room(g, p));
-    for (int64_t i = 0; i < p->n; i++)
-        mean += p->ridge[i] / (double)p->n;
-    if (r->preconditioner.n == 0)
-        TRY(gram_krr_precondition(g, &system, mean, &r->preconditioner));
-    r->preconditioned = p->keep.preconditioned = r->preconditioner.rank > 0;
-    return GRAM_OK;
+    return make_preconditioner(g, r);
 }
 
 /* ---- A round --------------------------------------------------------------------------------- */
@@ -192,6 +262,7 @@ static gram_status improve(gram_context *g, struct rounds *r, struct krr_cg_repo
     struct krr_problem *p = r->p;
     const bool resumed = r->stage == KRR_ITERATING;
     const struct krr_cg_keeper keeper = gram_krr_checkpoint_keeper(p, resumed);
+    const struct krr_cg_adviser adviser = {begins, told, review, r};
     const int64_t left = iterations_left(p), done = resumed ? p->keep.state.iterations : 0;
     const int rounds = left > 2 * CG_ROUNDS ? CG_ROUNDS : 1;
     struct krr_cg cg = {.dtype = p->dtype,
@@ -207,7 +278,8 @@ static gram_status improve(gram_context *g, struct rounds *r, struct krr_cg_repo
                         .iterations = done + left - left / KRR_CG_CHECK - (rounds - 1),
                         .rounds = rounds,
                         .check = KRR_CG_CHECK,
-                        .keeper = p->keep.path ? &keeper : NULL};
+                        .keeper = p->keep.path ? &keeper : NULL,
+                        .adviser = p->keep.growth.on ? &adviser : NULL};
 
     p->keep.scale = scale_of(p);
     cg.tolerance = load_residuals(r);
@@ -351,11 +423,11 @@ gram_status gram_krr_rounds(gram_context *g, struct krr_problem *p, struct krr_c
     if (p->kept)
         r.preconditioner = *p->kept;
     status = prepare(g, &r);
-    *rank = r.preconditioner.rank;
     if (status == GRAM_OK)
         status = go_on(g, &r);
     if (status == GRAM_OK)
         status = iterate(g, &r, last);
+    *rank = r.preconditioner.rank;
     if (p->kept)
         *p->kept = r.preconditioner;
     else

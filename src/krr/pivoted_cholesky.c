@@ -13,6 +13,9 @@
  * blocks as in Epperly, Tropp and Webber, arXiv:2410.03969 (2024); preconditioning by it: Diaz,
  * Epperly, Frangella, Tropp and Webber, arXiv:2304.12465 (2023).
  *
+ * Columns can be appended (gram_krr_append): the factor keeps those that it has, and what is left
+ * of the diagonal; krr_rank.c says when that pays.
+ *
  * It is the same on every device: kernels and products of gram.h, and the device's passes.  What is
  * small, as pivots and the factor R, is dealt with on the host.
  *
@@ -23,22 +26,25 @@
 #include "core/random.h"
 #include "krr_passes.h"
 #include <math.h>
+#include <string.h>
 
 enum {
     BLOCK = 100,      /* pivots a step: large enough for matrix products, small against the rank */
-    MOST_RANK = 1000, /* more costs as much as the iterations it saves */
-    LEAST_RANK = 200  /* below about 600 rows everything is one or two steps */
+    MOST_RANK = 1000, /* at first: where the iteration is slow, krr_rank.c has columns appended */
+    LEAST_RANK = 200, /* below about 600 rows everything is one or two steps */
+    PART = 1024       /* weights whose sum is skipped at once while a pivot is drawn */
 };
 
 /* What the construction works with: on the host, and where the context computes. */
 struct work {
     int64_t pivot[BLOCK];
-    double *left;              /* n: what is left of K's diagonal */
+    double *left;              /* the preconditioner's */
+    double *part;              /* sums of PART of them each */
     double *corner;            /* BLOCK by BLOCK, column-major: C[S, :], then R */
     int64_t *index;            /* BLOCK by rank: elements of F or C that are gathered */
     void *fetched;             /* BLOCK by BLOCK of the dtype */
     size_t bytes;              /* of these, one after the other */
-    struct krr_array diagonal; /* left: itself on the CPU */
+    struct krr_array diagonal; /* left where the context computes: itself on the CPU */
     struct krr_array points;   /* BLOCK by d: features of the pivots */
     struct krr_array factor;   /* rank by BLOCK, row-major: F[S, :]^T */
     struct krr_array narrow;   /* BLOCK by BLOCK of the dtype */
@@ -73,25 +79,42 @@ size_t gram_krr_preconditioner_bytes(const gram_context *g, int64_t n, int64_t c
 
 /* ---- Pivots ---------------------------------------------------------------------------------- */
 
+/* The index at which the sum of the weights passes u. */
+static int64_t pick(const double *weight, const double *part, int64_t n, double u)
+{
+    int64_t k = 0, i, end;
+
+    while (k < gram_ceil_div(n, PART) - 1 && u >= part[k])
+        u -= part[k++];
+    i = k * PART;
+    end = gram_least(i + PART, n);
+    while (i < end - 1 && u >= weight[i])
+        u -= weight[i++];
+    return i;
+}
+
 /* Draws count distinct indices with probability proportional to weight; fewer if fewer weigh. */
-static int64_t draw(uint64_t *state, const double *weight, int64_t n, int64_t count, int64_t *out)
+static int64_t draw(uint64_t *state, struct work *w, int64_t n, int64_t count)
 {
     int64_t drawn = 0;
     double total = 0;
 
-    for (int64_t i = 0; i < n; i++)
-        total += weight[i];
+    for (int64_t first = 0; first < n; first += PART) {
+        double sum = 0;
+
+        for (int64_t i = first; i < gram_least(first + PART, n); i++)
+            sum += w->left[i];
+        w->part[first / PART] = sum;
+        total += sum;
+    }
     for (int64_t tries = 0; drawn < count && tries < 4 * count && total > 0; tries++) {
-        double left = gram_random_unit(state) * total;
-        int64_t i = 0;
+        int64_t i = pick(w->left, w->part, n, gram_random_unit(state) * total);
         bool known = false;
 
-        while (i < n - 1 && (left -= weight[i]) >= 0)
-            i++;
         for (int64_t j = 0; j < drawn; j++)
-            known |= out[j] == i;
-        if (!known && weight[i] > 0)
-            out[drawn++] = i;
+            known |= w->pivot[j] == i;
+        if (!known && w->left[i] > 0)
+            w->pivot[drawn++] = i;
     }
     return drawn;
 }
@@ -230,19 +253,27 @@ static void note(struct krr_pivots *noted, int64_t count, const int64_t *pivot)
     noted->step[noted->steps++] = count;
 }
 
-/* Fills F; p->rank becomes the number of columns that could be had. */
-static gram_status fill(gram_context *g, const struct krr_system *s, struct krr_preconditioner *p,
-                        struct work *w)
+static double sum_of(const double *numbers, int64_t count)
 {
-    const bool given = s->pivots && s->pivots->rows > 0;
-    uint64_t state = s->seed;
-    int64_t done = 0;
+    double sum = 0;
+
+    for (int64_t i = 0; i < count; i++)
+        sum += numbers[i];
+    return sum;
+}
+
+/* Fills F behind the `done` columns that it has; p->rank becomes the number of columns that could
+ * be had. */
+static gram_status fill(gram_context *g, const struct krr_system *s, struct krr_preconditioner *p,
+                        struct work *w, int64_t done)
+{
+    const bool given = done == 0 && s->pivots && s->pivots->rows > 0;
+    uint64_t state = s->seed ^ (uint64_t)done << 32; /* which depends on no step before */
     bool more = true;
 
     for (int64_t step = 0; done < p->rank; step++) {
         int64_t most = gram_least(p->rank - done, BLOCK);
-        int64_t count = given ? take(s->pivots, step, done, w->pivot)
-                              : draw(&state, w->left, p->n, most, w->pivot);
+        int64_t count = given ? take(s->pivots, step, done, w->pivot) : draw(&state, w, p->n, most);
 
         if (count == 0)
             break;
@@ -253,6 +284,7 @@ static gram_status fill(gram_context *g, const struct krr_system *s, struct krr_
         if (s->pivots && !given)
             note(s->pivots, count, w->pivot);
         done += count;
+        p->sums[done] = sum_of(w->left, p->n);
         if (gram_cancelled(g))
             return gram_fail(g, GRAM_CANCELLED, "cancelled");
     }
@@ -321,14 +353,9 @@ static gram_status invert(gram_context *g, struct krr_preconditioner *p)
 }
 
 /* lambda, and the inner matrix with it. */
-static gram_status finish(gram_context *g, struct krr_preconditioner *p, const struct work *w,
-                          double ridge)
+static gram_status finish(gram_context *g, struct krr_preconditioner *p, double ridge)
 {
-    double left = 0;
-
-    for (int64_t i = 0; i < p->n; i++)
-        left += w->left[i];
-    p->lambda = fmax(ridge, 0.5 * left / (double)p->n);
+    p->lambda = p->n > 0 ? fmax(ridge, 0.5 * p->sums[p->rank] / (double)p->n) : ridge;
     if (g->backend->krr->factorise)
         return g->backend->krr->factorise(g, p);
     return p->rank > 0 ? invert(g, p) : GRAM_OK;
@@ -342,66 +369,134 @@ static void work_destroy(gram_context *g, struct work *w)
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         gram_krr_free(g, all[i]);
-    gram_free(g, w->left, w->bytes);
+    gram_free(g, w->part, w->bytes);
 }
 
 static gram_status work_create(gram_context *g, const struct krr_system *s,
                                const struct krr_preconditioner *p, struct work *w)
 {
     int64_t width = s->x.shape[1];
-    size_t size = gram_dtype_size(p->dtype), left = gram_round64((size_t)p->n * sizeof *w->left);
+    size_t size = gram_dtype_size(p->dtype);
+    size_t part = gram_round64((size_t)gram_ceil_div(p->n, PART) * sizeof *w->part);
     size_t corner = gram_round64((size_t)(BLOCK * BLOCK) * sizeof *w->corner);
     size_t index = gram_round64((size_t)(BLOCK * gram_most(p->rank, BLOCK)) * sizeof *w->index);
 
-    w->bytes = left + 2 * corner + index;
-    w->left = gram_alloc(g, w->bytes);
-    if (!w->left)
+    w->left = p->left;
+    w->bytes = part + 2 * corner + index;
+    w->part = gram_alloc(g, w->bytes);
+    if (!w->part)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", w->bytes);
-    w->corner = (double *)(void *)((char *)w->left + left);
+    w->corner = (double *)(void *)((char *)w->part + part);
     w->fetched = (char *)w->corner + corner;
     w->index = (int64_t *)(void *)((char *)w->fetched + corner);
-    for (int64_t i = 0; i < p->n; i++)
-        w->left[i] = s->diagonal ? s->diagonal[i] : 1;
     TRY(gram_krr_send(g, w->left, (size_t)p->n * sizeof *w->left, &w->diagonal));
     TRY(gram_krr_allocate(g, (size_t)(BLOCK * width) * size, &w->points));
     TRY(gram_krr_allocate(g, (size_t)(BLOCK * p->rank) * size, &w->factor));
     return gram_krr_allocate(g, (size_t)(BLOCK * BLOCK) * size, &w->narrow);
 }
 
+/* Of left and sums, one after the other. */
+static size_t numbers_bytes(const struct krr_preconditioner *p)
+{
+    return (size_t)(p->n + p->room + 1) * sizeof(double);
+}
+
+/* For p->rank columns. */
 static gram_status allocate(gram_context *g, struct krr_preconditioner *p)
 {
     size_t size = gram_dtype_size(p->dtype);
     size_t scratch = g->backend->krr->apply_bytes(p->n, p->rank, p->columns, p->dtype);
 
+    p->room = p->rank;
+    p->left = gram_alloc(g, numbers_bytes(p));
+    if (!p->left)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", numbers_bytes(p));
+    p->sums = p->left + p->n;
+    memset(p->sums, 0, (size_t)(p->room + 1) * sizeof *p->sums);
     TRY(gram_krr_allocate(g, (size_t)(p->n * p->rank) * size, &p->factor));
     TRY(gram_krr_allocate(g, (size_t)(p->rank * p->rank) * sizeof(double), &p->inner));
     return gram_krr_allocate(g, scratch, &p->scratch);
+}
+
+/* The factor's columns behind the first `done`, and what stands on all of them. */
+static gram_status make(gram_context *g, const struct krr_system *s, double ridge, int64_t done,
+                        struct krr_preconditioner *p)
+{
+    struct work w = {0};
+    gram_status status = work_create(g, s, p, &w);
+
+    if (status == GRAM_OK)
+        status = fill(g, s, p, &w, done);
+    if (status == GRAM_OK)
+        status = finish(g, p, ridge);
+    work_destroy(g, &w);
+    return status;
 }
 
 gram_status gram_krr_precondition(gram_context *g, const struct krr_system *s, double ridge,
                                   struct krr_preconditioner *out)
 {
     struct krr_preconditioner p = {.n = s->x.shape[0], .columns = s->columns, .dtype = s->x.dtype};
-    struct work w = {0};
     gram_status status;
 
     p.rank = s->pivots && s->pivots->rows > 0 ? s->pivots->rows : gram_krr_rank(p.n, s->rank);
     status = allocate(g, &p);
-    if (status == GRAM_OK)
-        status = work_create(g, s, &p, &w);
-    if (status == GRAM_OK)
-        status = fill(g, s, &p, &w);
-    if (status == GRAM_OK)
-        status = finish(g, &p, &w, ridge);
-    work_destroy(g, &w);
+    for (int64_t i = 0; i < p.n && status == GRAM_OK; i++)
+        p.left[i] = s->diagonal ? s->diagonal[i] : 1;
+    if (status == GRAM_OK) {
+        p.sums[0] = sum_of(p.left, p.n);
+        status = make(g, s, ridge, 0, &p);
+    }
     if (status != GRAM_OK)
         gram_krr_preconditioner_destroy(g, &p);
     *out = p;
     return status;
 }
 
+static gram_status copy(gram_context *g, void *to, const void *from, size_t bytes)
+{
+    if (g->backend->memory_copy)
+        return g->backend->memory_copy(g, to, from, bytes);
+    memcpy(to, from, bytes);
+    return GRAM_OK;
+}
+
+gram_status gram_krr_append(gram_context *g, const struct krr_system *s, double ridge, int64_t rank,
+                            struct krr_preconditioner *p)
+{
+    struct krr_preconditioner more = *p;
+    const int64_t done = p->rank;
+    gram_status status;
+
+    more.rank = rank;
+    more.left = more.sums = NULL;
+    more.factor = more.inner = more.scratch = (struct krr_array){0};
+    status = allocate(g, &more);
+    if (status == GRAM_OK) {
+        memcpy(more.left, p->left, (size_t)p->n * sizeof *p->left);
+        memcpy(more.sums, p->sums, (size_t)(done + 1) * sizeof *p->sums);
+        status = copy(g, more.factor.data, p->factor.data,
+                      (size_t)(p->n * done) * gram_dtype_size(p->dtype));
+    }
+    if (status != GRAM_OK) {
+        gram_krr_preconditioner_destroy(g, &more);
+        return status;
+    }
+    gram_krr_preconditioner_destroy(g, p); /* before more memory is needed */
+    *p = more;
+    status = make(g, s, ridge, done, p);
+    if (status == GRAM_OK && p->rank == 0) { /* rounding made it indefinite, and not before */
+        p->rank = done;
+        status = finish(g, p, ridge);
+    }
+    if (status != GRAM_OK)
+        gram_krr_preconditioner_destroy(g, p);
+    return status;
+}
+
 void gram_krr_preconditioner_destroy(gram_context *g, struct krr_preconditioner *p)
 {
+    gram_free(g, p->left, p->left ? numbers_bytes(p) : 0);
     gram_krr_free(g, &p->factor);
     gram_krr_free(g, &p->inner);
     gram_krr_free(g, &p->scratch);
