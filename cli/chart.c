@@ -164,6 +164,7 @@ enum {
     PANEL_TOP = 108,  /* of the frame; its title stands above */
     PANEL_LEFT = 66,  /* from the panel's edge to its frame: room for names and numbers */
     PANEL_BELOW = 58, /* room below the frame */
+    PANEL_TITLE = 32, /* room above a lower frame, for its title */
     SIDE = WIDTH / PANELS - PANEL_LEFT - 20,
     MOST_POINTS = 3000,
     MOST_COUNTS = 12, /* rows of a matrix whose counts are written */
@@ -370,12 +371,19 @@ static void draw_matrix(struct output *out, const struct chart_matrix *m, double
 void chart_pair_write(struct output *out, const struct chart_pair *pair)
 {
     const double second = WIDTH / (double)PANELS + PANEL_LEFT;
+    const int64_t each = SIDE + PANEL_BELOW + PANEL_TITLE;
 
-    open_svg(out, pair->title, pair->subtitle, PANEL_TOP + SIDE + PANEL_BELOW);
-    if (pair->matrix)
+    open_svg(out, pair->title, pair->subtitle,
+             (int)(PANEL_TOP + SIDE + PANEL_BELOW + (pair->pairs - 1) * each));
+    if (pair->matrix) {
         draw_matrix(out, pair->matrix, PANEL_LEFT);
-    else
-        draw_plane(out, &pair->planes[0], PANEL_LEFT);
-    draw_plane(out, &pair->planes[pair->matrix ? 0 : 1], second);
+        draw_plane(out, &pair->planes[0], second);
+    }
+    for (int64_t i = 0; !pair->matrix && i < pair->pairs; i++) {
+        output_format(out, "<g transform=\"translate(0 %lld)\">\n", (long long)(i * each));
+        draw_plane(out, &pair->planes[2 * i], PANEL_LEFT);
+        draw_plane(out, &pair->planes[2 * i + 1], second);
+        output_text(out, "</g>\n");
+    }
     output_text(out, "</svg>\n");
 }

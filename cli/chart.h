@@ -43,11 +43,13 @@ struct chart_matrix {
     int size;
 };
 
-/* Two square panels side by side: the matrix, if there is one, and planes. */
+/* Square panels, two side by side: the matrix, if there is one, and a plane; or pairs of planes,
+ * one pair below the other. */
 struct chart_pair {
     const char *title, *subtitle;
-    const struct chart_matrix *matrix; /* NULL: two planes */
+    const struct chart_matrix *matrix; /* NULL: planes alone */
     const struct chart_plane *planes;
+    int64_t pairs; /* of planes; with a matrix, 1 */
 };
 
 void chart_pair_write(struct output *out, const struct chart_pair *pair);

@@ -15,6 +15,7 @@
 #include "number.h"
 #include "progress.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +28,9 @@ struct settings {
 #define AT(member) offsetof(struct settings, member)
 
 static const struct option_row main_rows[] = {
-    COLUMN_NAME("target", 'y', "COLUMN", AT(fit.target), "the column to predict (required)"),
+    COLUMN_NAMES("target", 'y', "COLUMNS", AT(fit.target),
+                 "the column to predict (required), or several of a regression, separated by "
+                 "commas"),
     INTEGER("folds", 'k', "K", AT(folds), "5", 2, 1e6, "the number of folds"),
     COLUMN_NAME("groups", 0, "COLUMN", AT(groups),
                 "keep rows with the same value of this column in one fold; it is no feature"),
@@ -80,9 +83,14 @@ static const char *const class_names[MOST_MEASURES] =
                          *const number_names[MOST_MEASURES] = {
                              "rmse", "mae", "median_absolute_error", "r2", "coverage"};
 
+/* The measures of one target, or of several their means. */
+struct measured {
+    double of[MOST_MEASURES];
+};
+
 struct fold {
     int64_t trained, scored;
-    double measure[MOST_MEASURES];
+    struct measured mean, *each; /* each: of several targets */
     double seconds;
 };
 
@@ -91,10 +99,12 @@ struct cv {
     const struct settings *s;
     const char *data;
     struct table table;
-    int64_t target, weights, groups, time; /* columns, or -1 */
-    int64_t *fold;                         /* of every row */
+    struct targets targets;
+    int64_t weights, groups, time; /* columns, or -1 */
+    int64_t *fold;                 /* of every row */
     struct fold *folds;
-    char **said; /* the prediction of every row as text, NULL: none; only with --output */
+    struct measured *each; /* folds by targets, if they are several */
+    char **said; /* rows by targets: predictions as texts, NULL: none; only with --output */
     struct class_weights class_weights;
     gram_task task;
     gram_context *g;
@@ -106,15 +116,16 @@ struct cv {
 /* Copies of some rows; part_free when done. */
 struct part {
     gram_table t;
-    gram_column *columns; /* of the features, and then the target */
-    gram_column target;
+    gram_column *columns; /* of the features, and then the targets */
+    gram_column *target;  /* the first of the targets */
+    int64_t targets;      /* that were copied */
     double *weights;
     int64_t *row; /* in the table */
 };
 
 static void part_free(struct part *p)
 {
-    for (int64_t c = 0; p->columns && c <= p->t.columns; c++) {
+    for (int64_t c = 0; p->columns && c < p->t.columns + p->targets; c++) {
         free((void *)p->columns[c].numbers);
         free((void *)p->columns[c].labels);
     }
@@ -169,13 +180,16 @@ static enum exit_status part_make(const struct cv *v, int64_t fold, int held, st
         if (belongs(v, row, fold, held))
             p->row[p->t.rows++] = row;
     for (int64_t c = 0; c < t->width; c++)
-        if (t->columns[c].kind != COLUMN_IGNORED && c != v->target && c != v->weights) {
+        if (t->columns[c].kind != COLUMN_IGNORED && c != v->targets.column[0] && c != v->weights) {
             TRY(copy_column(&t->columns[c], p->row, p->t.rows, &p->columns[p->t.columns], why));
             p->t.columns++;
         }
     p->t.column = p->columns;
-    TRY(copy_column(&t->columns[v->target], p->row, p->t.rows, &p->target, why));
-    p->columns[p->t.columns] = p->target;
+    p->target = p->columns + p->t.columns;
+    for (int64_t i = 0; i < v->targets.count; i++) {
+        TRY(copy_column(&t->columns[v->targets.column[i]], p->row, p->t.rows, &p->target[i], why));
+        p->targets++;
+    }
     if (v->weights >= 0)
         TRY(copy_column(&t->columns[v->weights], p->row, p->t.rows, &weights, why));
     p->weights = (double *)weights.numbers;
@@ -189,11 +203,15 @@ static enum exit_status part_make(const struct cv *v, int64_t fold, int held, st
 static enum exit_status take_apart(struct cv *v, const char *name, const char *option,
                                    int64_t *index, struct failure *why)
 {
+    int among = 0;
+
     *index = -1;
     if (!name)
         return CLI_OK;
     TRY(table_require(&v->table, v->data, name, option, index, why));
-    if (*index == v->target || *index == v->weights)
+    for (int64_t i = 0; i < v->targets.count; i++)
+        among |= *index == v->targets.column[i];
+    if (among || *index == v->weights)
         return fail(why, CLI_USAGE, "\"%.200s\"%s is the target or the weights, expected another",
                     name, option);
     if (v->table.columns[*index].kind == COLUMN_IGNORED)
@@ -206,22 +224,28 @@ static enum exit_status prepare(struct cv *v, struct failure *why)
 {
     const struct settings *s = v->s;
     struct fold_plan plan = {.folds = s->folds, .seed = (uint64_t)s->fit.seed, .path = v->data};
+    int64_t target;
 
-    TRY(fit_read(&s->fit, v->data, &v->table, &v->target, &v->weights, why));
+    TRY(fit_read(&s->fit, v->data, &v->table, &v->targets, &v->weights, why));
     TRY(take_apart(v, s->groups, " (--groups)", &v->groups, why));
     TRY(take_apart(v, s->time, " (--time)", &v->time, why));
-    v->task = fit_task(&s->fit, &v->table, v->target);
-    TRY(fit_class_weights(&s->fit, &v->table, v->target, &v->class_weights, why));
+    target = v->targets.column[0];
+    v->task = v->targets.count > 1 ? GRAM_REGRESSION : fit_task(&s->fit, &v->table, target);
+    TRY(fit_class_weights(&s->fit, &v->table, target, &v->class_weights, why));
     v->fold = calloc((size_t)v->table.rows + 1, sizeof *v->fold);
     v->folds = calloc((size_t)s->folds, sizeof *v->folds);
-    v->said = s->fit.output ? calloc((size_t)v->table.rows + 1, sizeof *v->said) : NULL;
-    if (!v->fold || !v->folds || (s->fit.output && !v->said))
+    v->each = calloc((size_t)(s->folds * v->targets.count), sizeof *v->each);
+    if (s->fit.output)
+        v->said = calloc((size_t)(v->table.rows * v->targets.count) + 1, sizeof *v->said);
+    if (!v->fold || !v->folds || !v->each || (s->fit.output && !v->said))
         return fail_memory(why, "the folds");
+    for (int64_t f = 0; f < s->folds; f++)
+        v->folds[f].each = v->each + f * v->targets.count;
     plan.table = &v->table;
-    plan.target = v->target;
+    plan.targets = &v->targets;
     plan.groups = v->groups;
     plan.time = v->time;
-    plan.classes = v->task == GRAM_CLASSIFICATION && v->groups < 0 && v->time < 0 ? v->target : -1;
+    plan.classes = v->task == GRAM_CLASSIFICATION && v->groups < 0 && v->time < 0 ? target : -1;
     return folds_deal(&plan, v->fold, why);
 }
 
@@ -244,11 +268,11 @@ static enum exit_status train(struct cv *v, const struct part *p, gram_machine *
     TRY(fit_categorical(&v->s->fit, &v->table, &options, why));
     options.task = v->task;
     options.weights = p->weights;
-    class_weights_give(&v->class_weights, &p->target, p->t.rows, &options);
+    class_weights_give(&v->class_weights, p->target, p->t.rows, &options);
     options.progress = show_progress;
     options.progress_user = v;
     interrupt_cancels(v->g);
-    status = gram_machine_fit(v->g, &p->t, &p->target, &options, machine);
+    status = gram_machine_fit_targets(v->g, &p->t, p->target, v->targets.count, &options, machine);
     free((void *)options.categorical_column);
     status = interrupt_ends(status);
     return status == GRAM_OK ? CLI_OK : fail_gram(why, status, v->g);
@@ -272,7 +296,7 @@ static void take_measures(const struct judgement *j, double *out)
 
 /* Keeps the predictions of a part as texts, since the classes are gone with their machine. */
 static enum exit_status keep(struct cv *v, const gram_machine *machine, const struct part *p,
-                             const struct judgement *j, struct failure *why)
+                             int64_t target, const struct judgement *j, struct failure *why)
 {
     const int64_t classes = gram_machine_class_count(machine);
 
@@ -284,17 +308,51 @@ static enum exit_status keep(struct cv *v, const gram_machine *machine, const st
                                            class_most_probable(j->proba + i * classes, classes));
         else
             number_format(number, j->value[i]);
-        v->said[p->row[i]] = strdup(text);
-        if (!v->said[p->row[i]])
+        char **said = &v->said[p->row[i] * v->targets.count + target];
+        *said = strdup(text);
+        if (!*said)
             return fail_memory(why, "the predictions");
     }
     return CLI_OK;
 }
 
+/* Judges the held-out rows of one target. */
+static enum exit_status score(struct cv *v, const gram_machine *machine, const struct part *held,
+                              struct fold *f, struct failure *why)
+{
+    struct judgement judged = {.value = NULL};
+    enum exit_status status = judge(v->g, machine, &held->t, held->target, &judged, why);
+
+    if (status == CLI_OK) {
+        f->scored = judged.score.rows;
+        take_measures(&judged, f->mean.of);
+        status = keep(v, machine, held, 0, &judged, why);
+    }
+    judgement_free(&judged);
+    return status;
+}
+
+/* The same of several targets. */
+static enum exit_status score_targets(struct cv *v, const gram_machine *machine,
+                                      const struct part *held, struct fold *f, struct failure *why)
+{
+    struct judgements judged;
+    enum exit_status status = judge_targets(v->g, machine, &held->t, held->target, &judged, why);
+
+    for (int64_t t = 0; status == CLI_OK && t < judged.count; t++) {
+        f->scored = judged.mean.rows;
+        take_measures(&judged.of[t], f->each[t].of);
+        for (int m = 0; m < MOST_MEASURES; m++)
+            f->mean.of[m] += f->each[t].of[m] / (double)judged.count;
+        status = keep(v, machine, held, t, &judged.of[t], why);
+    }
+    judgements_free(&judged);
+    return status;
+}
+
 static enum exit_status do_fold(struct cv *v, int64_t fold, struct failure *why)
 {
     struct part past = {.row = NULL}, held = {.row = NULL};
-    struct judgement judged = {.value = NULL};
     gram_machine *machine = NULL;
     struct fold *f = &v->folds[fold];
     const int64_t start = clock_ns();
@@ -305,16 +363,11 @@ static enum exit_status do_fold(struct cv *v, int64_t fold, struct failure *why)
         status = part_make(v, fold, 1, &held, why);
     if (status == CLI_OK)
         status = train(v, &past, &machine, why);
+    f->trained = past.t.rows;
     if (status == CLI_OK)
-        status = judge(v->g, machine, &held.t, &held.target, &judged, why);
-    if (status == CLI_OK) {
-        f->trained = past.t.rows;
-        f->scored = judged.score.rows;
-        take_measures(&judged, f->measure);
-        status = keep(v, machine, &held, &judged, why);
-        f->seconds = (double)(clock_ns() - start) / 1e9;
-    }
-    judgement_free(&judged);
+        status = v->targets.count > 1 ? score_targets(v, machine, &held, f, why)
+                                      : score(v, machine, &held, f, why);
+    f->seconds = (double)(clock_ns() - start) / 1e9;
     gram_machine_destroy(machine);
     part_free(&past);
     part_free(&held);
@@ -323,20 +376,37 @@ static enum exit_status do_fold(struct cv *v, int64_t fold, struct failure *why)
 
 /* ---- The report --------------------------------------------------------------------------- */
 
+enum {
+    MEANS = -1 /* over the targets */
+};
+
+static double measure_of(const struct cv *v, int64_t fold, int64_t target, int measure)
+{
+    const struct fold *f = &v->folds[fold];
+
+    return target == MEANS ? f->mean.of[measure] : f->each[target].of[measure];
+}
+
 /* The mean over the folds in which a measure exists, and the standard deviation between them (with
  * n - 1), NaN where there are too few. */
-static void spread_of(const struct cv *v, int measure, double *mean, double *deviation)
+static void spread_of(const struct cv *v, int64_t target, int measure, double *mean,
+                      double *deviation)
 {
     double sum = 0, squares = 0, count = 0;
 
     for (int64_t f = 0; f < v->s->folds; f++)
-        if (!isnan(v->folds[f].measure[measure]))
-            sum += v->folds[f].measure[measure], count++;
+        if (!isnan(measure_of(v, f, target, measure)))
+            sum += measure_of(v, f, target, measure), count++;
     *mean = count > 0 ? sum / count : NAN;
     for (int64_t f = 0; f < v->s->folds; f++)
-        if (!isnan(v->folds[f].measure[measure]))
-            squares += pow(v->folds[f].measure[measure] - *mean, 2);
+        if (!isnan(measure_of(v, f, target, measure)))
+            squares += pow(measure_of(v, f, target, measure) - *mean, 2);
     *deviation = count > 1 ? sqrt(squares / (count - 1)) : NAN;
+}
+
+static const char *name_of_target(const struct cv *v, int64_t target)
+{
+    return v->table.columns[v->targets.column[target]].name;
 }
 
 static const char *const *names_of(const struct cv *v)
@@ -344,14 +414,37 @@ static const char *const *names_of(const struct cv *v)
     return v->task == GRAM_CLASSIFICATION ? class_names : number_names;
 }
 
+/* The members "mean" and "deviation" of an open object. */
+static void spreads_json(struct json *j, const struct cv *v, int64_t target)
+{
+    const char *const *names = names_of(v);
+    double mean[MOST_MEASURES], deviation[MOST_MEASURES];
+
+    for (int m = 0; m < MOST_MEASURES; m++)
+        spread_of(v, target, m, &mean[m], &deviation[m]);
+    json_flat_object(j, "mean");
+    for (int m = 0; m < MOST_MEASURES && names[m]; m++)
+        json_number(j, names[m], mean[m]);
+    json_end(j);
+    json_flat_object(j, "deviation");
+    for (int m = 0; m < MOST_MEASURES && names[m]; m++)
+        json_number(j, names[m], deviation[m]);
+    json_end(j);
+}
+
 static void write_json(struct output *out, const struct cv *v, double seconds)
 {
     const char *const *names = names_of(v);
     struct json j = json_to(out);
-    double mean[MOST_MEASURES], deviation[MOST_MEASURES];
 
     json_object(&j, NULL);
-    json_string(&j, "target", v->s->fit.target);
+    json_string(&j, "target", name_of_target(v, 0));
+    if (v->targets.count > 1) {
+        json_flat_array(&j, "targets");
+        for (int64_t t = 0; t < v->targets.count; t++)
+            json_string(&j, NULL, name_of_target(v, t));
+        json_end(&j);
+    }
     json_string(&j, "task", task_name(v->task));
     json_array(&j, "folds");
     for (int64_t f = 0; f < v->s->folds; f++) {
@@ -359,21 +452,21 @@ static void write_json(struct output *out, const struct cv *v, double seconds)
         json_integer(&j, "rows", v->folds[f].trained);
         json_integer(&j, "rows_scored", v->folds[f].scored);
         for (int m = 0; m < MOST_MEASURES && names[m]; m++)
-            json_number(&j, names[m], v->folds[f].measure[m]);
+            json_number(&j, names[m], measure_of(v, f, MEANS, m));
         json_number(&j, "seconds", v->folds[f].seconds);
         json_end(&j);
     }
     json_end(&j);
-    for (int m = 0; m < MOST_MEASURES; m++)
-        spread_of(v, m, &mean[m], &deviation[m]);
-    json_flat_object(&j, "mean");
-    for (int m = 0; m < MOST_MEASURES && names[m]; m++)
-        json_number(&j, names[m], mean[m]);
-    json_end(&j);
-    json_flat_object(&j, "deviation");
-    for (int m = 0; m < MOST_MEASURES && names[m]; m++)
-        json_number(&j, names[m], deviation[m]);
-    json_end(&j);
+    spreads_json(&j, v, MEANS);
+    if (v->targets.count > 1) {
+        json_object(&j, "scores");
+        for (int64_t t = 0; t < v->targets.count; t++) {
+            json_object(&j, name_of_target(v, t));
+            spreads_json(&j, v, t);
+            json_end(&j);
+        }
+        json_end(&j);
+    }
     json_number(&j, "seconds", seconds);
     json_end(&j);
 }
@@ -385,12 +478,29 @@ static int measure_width(const char *name)
     return size > 9 ? size : 9;
 }
 
+static void spreads_text(struct output *out, const struct cv *v, int64_t target)
+{
+    const char *const *names = names_of(v);
+
+    for (int m = 0; m < MOST_MEASURES && names[m]; m++) {
+        double mean, deviation;
+        spread_of(v, target, m, &mean, &deviation);
+        output_format(out, "%s%s %.6g", v->targets.count > 1 ? "  " : "", names[m], mean);
+        if (!isnan(deviation))
+            output_format(out, " +- %.2g", deviation);
+        output_text(out, "\n");
+    }
+}
+
 static void write_text(struct output *out, const struct cv *v, double seconds)
 {
     const char *const *names = names_of(v);
 
     output_format(out, "%s of ", task_name(v->task));
-    output_name(out, v->s->fit.target, strlen(v->s->fit.target));
+    for (int64_t t = 0; t < v->targets.count; t++) {
+        output_text(out, t ? ", " : "");
+        output_name(out, name_of_target(v, t), strlen(name_of_target(v, t)));
+    }
     output_format(out, ", %lld folds in %.2f s\n%-4s %8s %8s", (long long)v->s->folds, seconds,
                   "fold", "learned", "scored");
     for (int m = 0; m < MOST_MEASURES && names[m]; m++)
@@ -401,16 +511,16 @@ static void write_text(struct output *out, const struct cv *v, double seconds)
         output_format(out, "%-4lld %8lld %8lld", (long long)f + 1, (long long)fold->trained,
                       (long long)fold->scored);
         for (int m = 0; m < MOST_MEASURES && names[m]; m++)
-            output_format(out, "  %*.6g", measure_width(names[m]), fold->measure[m]);
+            output_format(out, "  %*.6g", measure_width(names[m]), fold->mean.of[m]);
         output_text(out, "\n");
     }
-    for (int m = 0; m < MOST_MEASURES && names[m]; m++) {
-        double mean, deviation;
-        spread_of(v, m, &mean, &deviation);
-        output_format(out, "%s %.6g", names[m], mean);
-        if (!isnan(deviation))
-            output_format(out, " +- %.2g", deviation);
-        output_text(out, "\n");
+    if (v->targets.count > 1)
+        output_text(out, "means of the targets:\n");
+    spreads_text(out, v, MEANS);
+    for (int64_t t = 0; v->targets.count > 1 && t < v->targets.count; t++) {
+        output_name(out, name_of_target(v, t), strlen(name_of_target(v, t)));
+        output_text(out, ":\n");
+        spreads_text(out, v, t);
     }
 }
 
@@ -426,15 +536,29 @@ static enum exit_status report(const struct cv *v, double seconds, struct failur
     return output_close(&out, why);
 }
 
+enum {
+    COLUMN_NAME_BYTES = 600
+};
+
 static void write_predictions(struct cv *v)
 {
-    output_text(&v->out, "fold,prediction\n");
+    const int64_t targets = v->targets.count;
+    char name[COLUMN_NAME_BYTES];
+
+    output_text(&v->out, targets > 1 ? "fold" : "fold,prediction");
+    for (int64_t t = 0; targets > 1 && t < targets; t++) {
+        snprintf(name, sizeof name, "prediction_%s", name_of_target(v, t));
+        output_text(&v->out, ",");
+        csv_write_field(&v->out, name, ',');
+    }
+    output_text(&v->out, "\n");
     for (int64_t row = 0; row < v->table.rows; row++) {
-        if (v->said[row]) {
-            output_format(&v->out, "%lld,", (long long)v->fold[row] + 1);
-            csv_write_field(&v->out, v->said[row], ',');
-        } else {
+        if (v->said[row * targets])
+            output_format(&v->out, "%lld", (long long)v->fold[row] + 1);
+        for (int64_t t = 0; t < targets; t++) {
             output_text(&v->out, ",");
+            if (v->said[row * targets + t])
+                csv_write_field(&v->out, v->said[row * targets + t], ',');
         }
         output_text(&v->out, "\n");
     }
@@ -485,9 +609,11 @@ static enum exit_status run(const void *settings, int count, char **operands, st
         status = output_close(&v.out, why);
     else if (writes)
         output_discard(&v.out);
-    for (int64_t row = 0; v.said && row < v.table.rows; row++)
-        free(v.said[row]);
+    for (int64_t i = 0; v.said && i < v.table.rows * v.targets.count; i++)
+        free(v.said[i]);
     free(v.said);
+    free(v.each);
+    targets_free(&v.targets);
     class_weights_free(&v.class_weights);
     free(v.fold);
     free(v.folds);
@@ -511,7 +637,8 @@ const struct command cmd_cv = {
         "person or one place resemble each other. With --time the rows are cut in the order of a "
         "column of numbers or of texts such as 2026-11-25; the first part is only learned from, "
         "and every other part is predicted from all that come before it. Rows without a target "
-        "are left out.",
+        "are left out. Several targets are learned together; the measures of a fold are means over "
+        "them, and each has means of its own below.",
     .examples =
         "  gram cv letters.csv --target letter\n"
         "  gram cv sales.csv -y amount --time day --folds 8 -o out-of-fold.csv",

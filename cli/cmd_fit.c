@@ -138,17 +138,13 @@ static enum exit_status read_table(struct fit *f, struct failure *why)
 }
 
 enum exit_status fit_read(const struct fit_settings *s, const char *path, struct table *table,
-                          int64_t *target, int64_t *weights, struct failure *why)
+                          struct targets *targets, int64_t *weights, struct failure *why)
 {
     struct fit f = {.s = s, .data = path};
     enum exit_status status = read_table(&f, why);
 
-    if (status == CLI_OK && f.targets.count > 1)
-        status = fail(why, CLI_USAGE, "--target names %lld columns, expected one",
-                      (long long)f.targets.count);
-    targets_free(&f.targets);
     *table = f.table;
-    *target = f.target;
+    *targets = f.targets;
     *weights = f.weights;
     return status;
 }

@@ -175,18 +175,16 @@ static enum exit_status evaluate_targets(const struct model *m, const struct tab
     struct targets targets = {0};
     struct table_view view = {.columns = NULL};
     gram_column *truth = NULL;
-    enum exit_status status;
+    enum exit_status status = targets_of(m->machine, t, &targets, why);
 
-    if (chart)
-        return fail(why, CLI_USAGE, "--chart draws one target, and the model has %lld",
-                    (long long)gram_machine_target_count(m->machine));
-    status = targets_of(m->machine, t, &targets, why);
     if (status == CLI_OK)
         status = targets_view(t, &targets, 0, &truth, why);
     if (status == CLI_OK)
         status = table_view_make(t, 0, t->rows, none, &view, why);
     if (status == CLI_OK)
         status = judge_targets(m->g, m->machine, &view.t, truth, judged, why);
+    if (status == CLI_OK && chart)
+        status = judgements_chart(chart, m->machine, truth, t->rows, judged, why);
     targets_free(&targets);
     free(view.columns);
     free(truth);

@@ -31,11 +31,12 @@ enum exit_status fit_options(const struct fit_settings *s, gram_machine_options 
 extern const struct option_row fit_column_options[], fit_hyper_options[], fit_limit_options[];
 
 /*
- * Reads a table as `gram fit` does, and finds the target, which is one, and the weights (-1: none)
- * in it.  Call table_free in any case.
+ * Reads a table as `gram fit` does, and finds the targets and the weights (-1: none) in it; of
+ * several targets, all but the first are no features.  Call table_free and targets_free in any
+ * case.
  */
 enum exit_status fit_read(const struct fit_settings *s, const char *path, struct table *table,
-                          int64_t *target, int64_t *weights, struct failure *why);
+                          struct targets *targets, int64_t *weights, struct failure *why);
 
 /* The task that the library would choose from all rows: a part of them may lack a class. */
 gram_task fit_task(const struct fit_settings *s, const struct table *table, int64_t target);

@@ -37,7 +37,16 @@ static int is_missing(const struct column *c, int64_t row)
     return c->texts ? !c->texts[row] : isnan(c->numbers[row]);
 }
 
-/* The rows with a target, in random order, with the values of column `key` (-1: all equal). */
+static int lacks_target(const struct fold_plan *p, int64_t row)
+{
+    int lacks = 0;
+
+    for (int64_t i = 0; i < p->targets->count; i++)
+        lacks |= is_missing(&p->table->columns[p->targets->column[i]], row);
+    return lacks;
+}
+
+/* The rows with all targets, in random order, with the values of column `key` (-1: all equal). */
 static enum exit_status collect(const struct fold_plan *p, int64_t key, struct dealt *rows,
                                 int64_t *count, struct failure *why)
 {
@@ -51,7 +60,7 @@ static enum exit_status collect(const struct fold_plan *p, int64_t key, struct d
     for (int64_t i = 0; i < t->rows; i++) {
         const int64_t row = order[i];
         const struct column *c = key >= 0 ? &t->columns[key] : NULL;
-        if (is_missing(&t->columns[p->target], row))
+        if (lacks_target(p, row))
             continue;
         if (c && is_missing(c, row)) {
             free(order);

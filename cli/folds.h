@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_CLI_FOLDS_H
 #define GRAM_CLI_FOLDS_H
-#include "csv.h"
+#include "targets.h"
 
 enum {
     FOLD_NEVER = -1,  /* the row has no target: it is not used at all */
@@ -17,13 +17,14 @@ enum {
 struct fold_plan {
     const struct table *table;
     const char *path; /* for messages */
-    int64_t target, classes, groups, time;
+    const struct targets *targets;
+    int64_t classes, groups, time;
     int64_t folds;
     uint64_t seed;
 };
 
 /*
- * Sets fold[row] from 0 to folds - 1.  A row without a target is FOLD_NEVER.
+ * Sets fold[row] from 0 to folds - 1.  A row that lacks a target is FOLD_NEVER.
  *   classes   every fold has the same share of the rows of each class, up to one row (stratified)
  *   groups    the rows of a group are in one fold: groups go, from the largest to the smallest, to
  *             the fold with the fewest rows

@@ -4,8 +4,9 @@
  * SPDX-License-Identifier: MIT
  */
 #include "chart.h"
-#include "judge.h"
+#include "targets.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -75,7 +76,7 @@ static enum exit_status chart_classes(const char *path, const gram_machine *mach
                                 .guide = GUIDE_DIAGONAL,
                                 .shares = 1};
     char title[300], about[300];
-    const struct chart_pair pair = {title, about, &matrix, &plane};
+    const struct chart_pair pair = {title, about, &matrix, &plane, 1};
 
     plane.count = reliability(m, confidence, right);
     for (int i = 0; i < size; i++) {
@@ -97,25 +98,45 @@ static enum exit_status chart_classes(const char *path, const gram_machine *mach
 
 /* ---- Numbers ------------------------------------------------------------------------------ */
 
+enum {
+    TITLE_BYTES = 300
+};
+
+/* The two planes of one target; residual has room for its rows. */
+static void fill_planes(const gram_column *truth, int64_t rows, const struct judgement *judged,
+                        const char *title, double *residual, struct chart_plane planes[2])
+{
+    planes[0] = (struct chart_plane){.title = title,
+                                     .x_name = "true",
+                                     .y_name = "predicted",
+                                     .x = truth->numbers,
+                                     .y = judged->value,
+                                     .count = rows,
+                                     .guide = GUIDE_DIAGONAL};
+    planes[1] = (struct chart_plane){.title = "Residuals",
+                                     .x_name = "predicted",
+                                     .y_name = "true - predicted",
+                                     .x = judged->value,
+                                     .y = residual,
+                                     .count = rows,
+                                     .guide = GUIDE_ZERO};
+    for (int64_t i = 0; i < rows; i++)
+        residual[i] = truth->numbers[i] - judged->value[i];
+}
+
 static enum exit_status chart_numbers(const char *path, const gram_machine *machine,
                                       const gram_column *truth, int64_t rows,
                                       const struct judgement *judged, struct failure *why)
 {
     double *residual = malloc((size_t)(rows + 1) * sizeof *residual);
-    const struct chart_plane planes[2] = {
-        {"Predictions",      "true",        "predicted", truth->numbers, judged->value, rows, GUIDE_DIAGONAL,
-         0},
-        {  "Residuals", "predicted", "true - predicted",  judged->value,      residual, rows,     GUIDE_ZERO,
-         0},
-    };
-    char title[300], about[300];
-    const struct chart_pair pair = {title, about, NULL, planes};
+    struct chart_plane planes[2];
+    char title[TITLE_BYTES], about[TITLE_BYTES];
+    const struct chart_pair pair = {title, about, NULL, planes, 1};
     enum exit_status status;
 
     if (!residual)
         return fail_memory(why, "the residuals");
-    for (int64_t i = 0; i < rows; i++)
-        residual[i] = truth->numbers[i] - judged->value[i];
+    fill_planes(truth, rows, judged, "Predictions", residual, planes);
     snprintf(title, sizeof title, "Predictions of %s", gram_machine_target(machine));
     snprintf(about, sizeof about, "rmse %.6g, r2 %.4f on %lld rows", judged->numbers.rmse,
              judged->numbers.r2, (long long)judged->numbers.rows);
@@ -131,4 +152,33 @@ enum exit_status judgement_chart(const char *path, const gram_machine *machine,
     if (judged->classes.classes > 0)
         return chart_classes(path, machine, &judged->classes, why);
     return chart_numbers(path, machine, truth, rows, judged, why);
+}
+
+enum exit_status judgements_chart(const char *path, const gram_machine *machine,
+                                  const gram_column *truth, int64_t rows,
+                                  const struct judgements *judged, struct failure *why)
+{
+    const int64_t count = judged->count;
+    double *residual = malloc((size_t)(count * rows + 1) * sizeof *residual);
+    struct chart_plane *planes = calloc((size_t)(2 * count) + 1, sizeof *planes);
+    char(*titles)[TITLE_BYTES] = calloc((size_t)count + 1, sizeof *titles);
+    char title[TITLE_BYTES], about[TITLE_BYTES];
+    const struct chart_pair pair = {title, about, NULL, planes, count};
+    enum exit_status status = CLI_OK;
+
+    if (!residual || !planes || !titles)
+        status = fail_memory(why, "the residuals");
+    for (int64_t t = 0; status == CLI_OK && t < count; t++) {
+        snprintf(titles[t], sizeof titles[t], "%s", gram_machine_target_name(machine, t));
+        fill_planes(&truth[t], rows, &judged->of[t], titles[t], residual + t * rows,
+                    planes + 2 * t);
+    }
+    snprintf(title, sizeof title, "Predictions of %lld targets", (long long)count);
+    snprintf(about, sizeof about, "means: rmse %.6g, r2 %.4f", judged->mean.score, judged->mean.r2);
+    if (status == CLI_OK)
+        status = write(path, &pair, judged->mean.rows, why);
+    free(residual);
+    free(planes);
+    free(titles);
+    return status;
 }

@@ -51,6 +51,11 @@ void judgements_json(struct json *j, const gram_machine *machine, const struct j
 void judgements_text(struct output *out, const gram_machine *machine,
                      const struct judgements *judged);
 
+/* A picture as SVG, as judgement_chart, of one target below the other. */
+enum exit_status judgements_chart(const char *path, const gram_machine *machine,
+                                  const gram_column *truth, int64_t rows,
+                                  const struct judgements *judged, struct failure *why);
+
 /* The names of a machine's targets, separated by commas; and as the member "targets", if they are
  * several. */
 void targets_text(struct output *out, const gram_machine *machine);

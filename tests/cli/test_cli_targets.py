@@ -1,6 +1,8 @@
 """test_cli_targets.py - several targets in one model: fit, info, predict, score, refusals"""
 
+import csv
 import json
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -87,9 +89,16 @@ def test_score_and_info(folder):
     assert said.startswith("means: rmse") and "\nu: rmse" in said and "90 % intervals" in said
     assert gram_json("info", "m.gram", cwd=folder)["targets"] == NAMES
     assert "regression of u, v" in gram("info", "m.gram", cwd=folder)
-    assert "one target" in refusal(
-        "score", "m.gram", "t.csv", "--chart", "o.svg", status=USAGE, cwd=folder
-    )
+    gram("score", "m.gram", "t.csv", "--chart", "o.svg", cwd=folder)
+    svg = ElementTree.parse(folder / "o.svg").getroot()
+    pairs = list(svg.iter("{http://www.w3.org/2000/svg}g"))
+    assert len(pairs) == 3
+    for name, pair, rows in zip(NAMES, pairs, (240, 240, 239), strict=True):
+        texts = [t.text for t in pair.iter("{http://www.w3.org/2000/svg}text")]
+        assert name in texts and "Residuals" in texts
+        assert len(list(pair.iter("{http://www.w3.org/2000/svg}circle"))) == 2 * rows
+    low = float(pairs[2].get("transform").split()[1].rstrip(")"))
+    assert 0 < low < float(svg.get("height")) - 300
     shuffle = ["importance", "m.gram", "t.csv", "--permutation"]
     assert "with --target" in refusal(*shuffle, status=USAGE, cwd=folder)
     said = refusal(*shuffle, "--target", "x", status=USAGE, cwd=folder)
@@ -119,8 +128,30 @@ def test_what_is_no_regression_is_refused(folder):
     assert "several targets are regressions" in said
     said = refusal(*arguments[:-1], "n,u", status=USAGE, cwd=folder)
     assert "--ignore names the target" in said
-    said = refusal("cv", "t.csv", "-y", "u,n", status=USAGE, cwd=folder)
-    assert "--target names 2 columns, expected one" in said
+
+
+def test_folds_of_several_targets_are_fits_of_them(folder):
+    rows = list(csv.DictReader((folder / "t.csv").open()))
+    lacking = [not row["u"] or not row["n"] for row in rows]
+    fixed = ["-i", 0, "--ensemble", 1, "--ignore", "label,bit"]
+    report = gram_json("cv", "t.csv", "-y", "u,n", "-k", 3, "-o", "o.csv", *fixed, cwd=folder)
+    assert report["targets"] == ["u", "n"] and report["target"] == "u"
+    said = list(csv.DictReader((folder / "o.csv").open()))
+    assert list(said[0]) == ["fold", "prediction_u", "prediction_n"]
+    assert [not row["fold"] for row in said] == lacking and any(lacking)
+    for name in ("u", "n"):
+        errors = [[], [], []]
+        for row, out in zip(rows, said, strict=True):
+            if out["fold"]:
+                error = float(row[name]) - float(out[f"prediction_{name}"])
+                errors[int(out["fold"]) - 1].append(error**2)
+        rmse = [np.sqrt(np.mean(e)) for e in errors]
+        assert abs(report["scores"][name]["mean"]["rmse"] / np.mean(rmse) - 1) < 1e-6
+    mean = np.mean([report["scores"][name]["mean"]["rmse"] for name in "un"])
+    assert abs(report["mean"]["rmse"] / mean - 1) < 1e-12
+    text = gram("cv", "t.csv", "-y", "u,n", "-k", 3, *fixed, cwd=folder)
+    assert "regression of u, n, 3 folds" in text and "\nmeans of the targets:\n  rmse" in text
+    assert "\nn:\n  rmse" in text
 
 
 def test_a_name_with_a_comma_is_one_target(tmp_path):
