@@ -178,9 +178,10 @@ class GaussianProcessRegressor(gaussian_process.GaussianProcessRegressor):
     kernel's numbers, as scikit-learn does, with L-BFGS-B.  With solver="cholesky" both are exact,
     by one factorisation in float64 for each step: time n^3, memory for 4 n^2 numbers.  With
     solver="cg" nothing of n by n is stored: solves are those of gram.krr_solve to the tolerance,
-    the determinant is that of gram.kernel_logdet, and the traces of the gradients are means over
-    `probes` random vectors.  Likelihood and gradients are then estimates, the same in every call
-    with one random_state; so is the maximum, and more probes bring it closer.  Standard deviations
+    the determinant is that of gram.kernel_logdet, with its preconditioner, and the traces of the
+    gradients are means over the same solves with `probes` random vectors.  Likelihood and gradients
+    are then estimates, the same in every call with one random_state; so is the maximum, and more
+    probes bring it closer.  Standard deviations
     come from gram.krr_variance, at most sqrt(tolerance) of the prior's too large.  alpha must be
     one number then.  solver="auto" takes "cholesky" up to 6,000 rows.
 
@@ -291,8 +292,6 @@ class GaussianProcessRegressor(gaussian_process.GaussianProcessRegressor):
         self.y_train_ = self._scale(y)
         if self.solver_ == "cg":
             self._seed = int(self._rng.randint(2**31))
-            signs = np.random.default_rng(self._seed).integers(0, 2, (len(X), self.probes))
-            self._signs = 2.0 * signs - 1
         if self.optimizer is not None and self.kernel_.n_dims > 0:
             self._maximize()
         else:
@@ -386,24 +385,35 @@ class GaussianProcessRegressor(gaussian_process.GaussianProcessRegressor):
         form = _Form(kernel)
         try:
             factor, alpha = self._solve(form)
-            value = self._value(form, factor, alpha)
+            if factor is not None:
+                logdet, sides = 2 * np.log(np.diagonal(factor)).sum(), None
+            else:
+                logdet, sides = self._determinant(form, eval_gradient)
         except gram.LinAlgError:
             return (-np.inf, np.zeros_like(theta)) if eval_gradient else -np.inf
+        value = self._value(alpha, logdet)
         if not eval_gradient:
             return value
-        exact = self.solver_ == "cholesky"
-        return value, (self._gradient if exact else self._estimate)(form, factor, alpha)
+        if sides is None:
+            return value, self._gradient(form, factor, alpha)
+        return value, self._estimate(form, alpha, *sides)
 
-    def _value(self, form, factor, alpha):
+    def _determinant(self, form, gradients):
+        """An estimate of the logarithm of the determinant, and what gram.kernel_logdet has for its
+        gradients: arrays whose products, summed over n, are the trace of K^-1 dK at the mean."""
+        x = self.X_train_
+        sides = [np.empty((len(x), self.probes)) for _ in range(2)] if gradients else [None, None]
+        logdet = gram.kernel_logdet(
+            x, probes=self.probes, seed=self._seed, steps=300, tolerance=0.1 * self.tolerance,
+            left=sides[0], right=sides[1], regularization=self._ridge(form),
+            **form.with_lengths(x.shape[1]))[0]  # fmt: skip
+        if gradients:
+            sides[1] /= form.amplitude
+        return len(x) * np.log(form.amplitude) + logdet, sides
+
+    def _value(self, alpha, logdet):
         y, n = self.y_train_, len(self.y_train_)
         targets = y.shape[1] if y.ndim > 1 else 1
-        if factor is not None:
-            logdet = 2 * np.log(np.diagonal(factor)).sum()
-        else:
-            logdet = n * np.log(form.amplitude) + gram.kernel_logdet(
-                self.X_train_, probes=self.probes, seed=self._seed, steps=300,
-                regularization=self._ridge(form),
-                **form.with_lengths(self.X_train_.shape[1]))[0]  # fmt: skip
         return float(-0.5 * (y * alpha).sum() - 0.5 * targets * (logdet + n * np.log(2 * np.pi)))
 
     def _gradient(self, form, factor, alpha):
@@ -427,11 +437,10 @@ class GaussianProcessRegressor(gaussian_process.GaussianProcessRegressor):
             of["alpha"] = form.amplitude * np.vdot(weights, slope)
         return form.gradient(of)
 
-    def _estimate(self, form, factor, alpha):
-        """The same with K^-1 = E w z^T, w = K^-1 z, over the probes z."""
-        x, z = self.X_train_, self._signs
+    def _estimate(self, form, alpha, z, w):
+        """The same with K^-1 = E w z^T over the columns of w and z."""
+        x = self.X_train_
         columns = alpha.reshape(len(alpha), -1)
-        w = self._solve(form, z)[1]
         share = columns.shape[1] / z.shape[1]
         left = np.hstack([0.5 * columns, -0.5 * share * z])
         right = np.hstack([columns, w])

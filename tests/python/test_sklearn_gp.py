@@ -158,6 +158,19 @@ def test_conjugate_gradients_estimate_the_same():
             np.testing.assert_allclose(one, other, atol=1e-3)
 
 
+def test_gradients_where_the_noise_is_small():
+    # Probes of the identity were wrong by the size of the gradient here.
+    x = np.random.default_rng(0).uniform(-2, 2, (700, 3))
+    y = np.sin(2 * x[:, 0]) + np.cos(3 * x[:, 1]) + 0.3 * x[:, 2] ** 2
+    kernel = C(59.0) * Matern([4.0, 3.6, 14.7], nu=2.5) + WhiteKernel(0.0093)
+    exact = GaussianProcessRegressor(kernel, optimizer=None).fit(x, y)
+    near = GaussianProcessRegressor(kernel, optimizer=None, solver="cg", random_state=0).fit(x, y)
+    value, gradient = exact.log_marginal_likelihood(kernel.theta, True)
+    mine = near.log_marginal_likelihood(kernel.theta, True)
+    assert abs(mine[0] - value) < 2
+    np.testing.assert_allclose(mine[1], gradient, atol=12)
+
+
 def test_conjugate_gradients_learn():
     x, y = table(400, 0.2)
     process = GaussianProcessRegressor("matern52", solver="cg", random_state=0).fit(x, y)
@@ -168,7 +181,7 @@ def test_conjugate_gradients_learn():
     start = GaussianProcessRegressor("matern52", optimizer=None).fit(x, y)
     most = exact.log_marginal_likelihood_value_
     assert reached > start.log_marginal_likelihood_value_
-    assert most - reached < 0.1 * (most - start.log_marginal_likelihood_value_)
+    assert most - reached < 0.02 * (most - start.log_marginal_likelihood_value_)
 
 
 def test_an_optimizer_of_the_callers_and_pickles():
