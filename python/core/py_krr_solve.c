@@ -6,6 +6,7 @@
 #include "py_functions.h"
 #include "py_signatures.h"
 #include "py_waiting.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,8 @@ enum { /* after the points, the targets at the place of y, and the kernel */
     SEED,
     ROW_WEIGHTS,
     CENTRES,
+    ROWS,
+    MEMORY,
     CHECKPOINT,
     RESUME,
     CHECKPOINT_SECONDS,
@@ -45,6 +48,8 @@ static const unsigned char words[] = {PY_KERNEL_WORDS,
                                       PY_seed,
                                       PY_row_weights,
                                       PY_centres,
+                                      PY_rows,
+                                      PY_memory,
                                       PY_checkpoint,
                                       PY_resume,
                                       PY_checkpoint_seconds,
@@ -60,8 +65,16 @@ struct lent {
     size_t bytes;
 };
 
+/* Rows that a function of Python reads, and what it has raised. */
+struct source {
+    PyObject *read; /* or NULL: there are none */
+    gram_rows rows;
+    PyObject *raised[3];
+};
+
 struct request {
     struct py_call call;
+    struct source source;
     struct py_kernel kernel;
     gram_krr_options options;
     gram_krr_report report;
@@ -99,7 +112,7 @@ static int read_limits(PyObject *const *v, struct request *r)
         read_double("held_out_rmse", v[HELD_OUT_RMSE], &o->held_out_rmse) ||
         read_int64("rank", v[RANK], &rank) || read_int64("products", v[PRODUCTS], &o->products) ||
         read_double("time_limit", v[TIME_LIMIT], &o->time_limit) ||
-        read_int64("seed", v[SEED], &seed))
+        read_int64("seed", v[SEED], &seed) || read_int64("memory", v[MEMORY], &o->memory))
         return -1;
     if (rank < 0) {
         PyErr_Format(PyExc_ValueError, "%s: rank is %R, expected 0 or more", signature.name,
@@ -162,6 +175,87 @@ static int read_choices(PyObject *const *v, struct request *r)
     return 0;
 }
 
+/* Of the rows, on the thread that works: memory is only lent. */
+static int read_block(struct source *s, int64_t first, int64_t count, void *out)
+{
+    const int64_t bytes = count * s->rows.columns * (int64_t)gram_dtype_size(s->rows.dtype);
+    PyObject *memory, *done = NULL, *released;
+
+    memory = PyMemoryView_FromMemory(out, (Py_ssize_t)bytes, PyBUF_WRITE);
+    if (!memory)
+        return -1;
+    done = PyObject_CallFunction(s->read, "LLO", (long long)first, (long long)count, memory);
+    if (done) {
+        released = PyObject_CallMethod(memory, "release", NULL);
+        Py_XDECREF(done);
+        done = released;
+    }
+    Py_DECREF(memory);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
+static int read_rows(void *user, int64_t first, int64_t count, void *out,
+                     char message[GRAM_ROWS_MESSAGE])
+{
+    struct source *s = user;
+    PyGILState_STATE lock = PyGILState_Ensure();
+    int failed = read_block(s, first, count, out);
+
+    if (failed) {
+        (void)snprintf(message, GRAM_ROWS_MESSAGE, "the function has raised an exception");
+        PyErr_Fetch(&s->raised[0], &s->raised[1], &s->raised[2]);
+    }
+    PyGILState_Release(lock);
+    return failed;
+}
+
+/* options.rows of the argument, of the dtype of y. */
+static int open_rows(struct request *r, PyObject *rows)
+{
+    struct source *s = &r->source;
+    PyObject *function = py_helper(r->call.state, "open_rows"), *made = NULL;
+    long long count = r->y->ndim > 0 ? r->y->shape[0] : 0, columns = 0;
+
+    if (function)
+        made = PyObject_CallFunction(function, "sOsL", signature.name, rows,
+                                     py_dtype_name(r->y->dtype), count);
+    Py_XDECREF(function);
+    if (!made || !PyArg_ParseTuple(made, "LLO", &count, &columns, &s->read)) {
+        Py_XDECREF(made);
+        s->read = NULL;
+        return -1;
+    }
+    Py_INCREF(s->read);
+    Py_DECREF(made);
+    s->rows = (gram_rows)GRAM_ROWS_INIT;
+    s->rows.rows = count;
+    s->rows.columns = columns;
+    s->rows.dtype = r->y->dtype;
+    s->rows.read = read_rows;
+    s->rows.user = s;
+    r->options.rows = &s->rows;
+    return 0;
+}
+
+/* x, or the rows in its place, and y. */
+static int read_points(struct request *r, PyObject *const *v)
+{
+    const bool by_rows = py_given(v[ROWS]);
+
+    if (by_rows && py_given(v[0])) {
+        PyErr_Format(PyExc_TypeError, "%s: x and rows are given, expected None for x",
+                     signature.name);
+        return -1;
+    }
+    if (!by_rows && !(r->x = py_input(&r->call, "x", v[0])))
+        return -1;
+    r->y = py_input(&r->call, "y", v[1]);
+    if (!r->y)
+        return -1;
+    return by_rows ? open_rows(r, v[ROWS]) : 0;
+}
+
 /* Views all arrays, and makes alpha, which has the shape of y and is on its device. */
 static int read_arrays(struct request *r, PyObject *const *v)
 {
@@ -170,25 +264,24 @@ static int read_arrays(struct request *r, PyObject *const *v)
     gram_tensor *weights = NULL;
     gram_device place;
 
-    r->x = py_input(call, "x", v[0]);
-    r->y = r->x ? py_input(call, "y", v[1]) : NULL;
-    if (r->y && py_given(v[CENTRES]) && r->options.centre_count == 0 &&
+    if (read_points(r, v))
+        return -1;
+    if (py_given(v[CENTRES]) && r->options.centre_count == 0 &&
         !(r->centres = py_input(call, "centres", v[CENTRES])))
         return -1;
-    if (!r->y ||
-        (py_given(v[ROW_WEIGHTS]) && !(weights = py_input(call, "row_weights", v[ROW_WEIGHTS]))) ||
+    if ((py_given(v[ROW_WEIGHTS]) && !(weights = py_input(call, "row_weights", v[ROW_WEIGHTS]))) ||
         py_kernel_options(call, v, &r->kernel) ||
         (py_given(v[DEVICE]) ? py_place_most(call, r->asked) : py_place(call)))
         return -1;
     r->options.weights = weights;
     r->options.centres = r->centres;
-    shape.dtype = r->options.refine ? GRAM_F64 : r->x->dtype;
+    shape.dtype = r->options.refine ? GRAM_F64 : r->y->dtype;
     for (int i = 0; i < r->y->ndim; i++)
         py_append(&shape, r->y->shape[i]);
     if (r->y->ndim > 0 && py_given(v[CENTRES]))
         shape.size[0] = r->centres ? r->centres->shape[0] : r->options.centre_count;
     place = call->device;
-    call->device = r->x->device;
+    call->device = r->x ? r->x->device : r->y->device;
     r->alpha = py_output(call, "out", v[OUT], &shape);
     if (r->alpha && r->options.centre_count > 0) {
         struct py_shape numbers = {.dtype = GRAM_I64};
@@ -344,8 +437,10 @@ const char py_krr_solve_doc[] =
     "weights are those of the metric.  row_weights (n,), above 0, are those of the rows.\n\n"
     "method=\"cholesky\" stores the matrix in float64.  \"cg\" stores none: conjugate gradients\n"
     "with products as of gram.kernel_matmul, and a randomly pivoted Cholesky preconditioner of\n"
-    "rank columns (None: by n; 0: without), n * rank numbers of memory.  \"auto\" takes the\n"
-    "former up to 6,000 rows, or 16,000 on a GPU.  The call ends when the relative residual\n"
+    "rank columns (None: by n, and more while it iterates, where a count of operations says\n"
+    "that they pay, up to memory bytes, by default a quarter of what is there; 0: without),\n"
+    "n * rank numbers of memory.  \"auto\" takes the former up to 6,000 rows, or 16,000 on a\n"
+    "GPU.  The call ends when the relative residual\n"
     "of every column is at most tolerance (None: 0.01); with held_out_rmse, the root mean\n"
     "squared error of predictions on rows that were held out, when predictions would change by\n"
     "at most tolerance (None: 0.03) times as much.  It ends too after so many products (None:\n"
@@ -357,6 +452,13 @@ const char py_krr_solve_doc[] =
     "squared errors plus ridge times the square of the norm of the function, which approaches\n"
     "the answer without centres as m grows.  The time is that of 2 n m elements a step, the\n"
     "memory 5 m^2 numbers.  With a number of rows the result is (alpha, rows).\n\n"
+    "With rows, x is None, and the points, which may be more than the memory holds, are read in\n"
+    "blocks, once for each two products; it needs centres, and y in the dtype to compute in.\n"
+    "rows is the path of a .npy file, which is mapped; an object with shape, dtype and slices of\n"
+    "NumPy arrays, as numpy.memmap and the data sets of h5py and zarr are; or a function whose\n"
+    "results are iterators of blocks of rows, in the same order each time.  Numbers that y's\n"
+    "dtype can hold are converted.  It is called on another thread, and what it raises is\n"
+    "raised here.\n\n"
     "checkpoint, a path, is a file with the state of \"cg\" or \"centres\", written every\n"
     "checkpoint_seconds or checkpoint_iterations (None: 60 seconds), at Ctrl-C, at a limit and\n"
     "at the end: aside, flushed and renamed.  resume=True goes on from it, if it is there, by\n"
@@ -391,6 +493,11 @@ static PyObject *solve(struct request *r, PyObject *const *v)
     r->options.report = &r->report;
     if (read_arrays(r, v) || py_call_wait(&r->call, work, r, &status))
         return py_fail(&r->call);
+    if (r->source.raised[0] && status != GRAM_OK) {
+        PyErr_Restore(r->source.raised[0], r->source.raised[1], r->source.raised[2]);
+        memset(r->source.raised, 0, sizeof r->source.raised);
+        return py_fail(&r->call);
+    }
     if (py_given(v[REPORT]) && (status == GRAM_OK || status == GRAM_NUMERICAL)) {
         if (tell(v[REPORT], &r->report))
             return py_fail(&r->call);
@@ -409,5 +516,8 @@ PyObject *py_krr_solve(PyObject *module, PyObject *const *args, Py_ssize_t nargs
         !read_choices(v, &r) && !read_checkpoint(v, &r) && !py_open(&r.call, state, signature.name))
         result = solve(&r, v);
     Py_XDECREF(r.path);
+    Py_XDECREF(r.source.read);
+    for (int i = 0; i < 3; i++)
+        Py_XDECREF(r.source.raised[i]);
     return result;
 }

@@ -121,9 +121,9 @@
 #define PY_TEXT_krr_solve \
   "(x, y, kernel=\"laplace\", *, ridge, tolerance=None, held_out_rmse=None,\n    " \
   "method=\"auto\", rank=None, products=None, time_limit=None, refine=False,\n    " \
-  "warm_start=False, seed=0, row_weights=None, centres=None, checkpoint=None,\n    " \
-  "resume=False, checkpoint_seconds=None, checkpoint_iterations=None, device=None,\n    " \
-  "report=None, out=None,\n    " \
+  "warm_start=False, seed=0, row_weights=None, centres=None, rows=None, memory=None,\n    " \
+  "checkpoint=None, resume=False, checkpoint_seconds=None,\n    " \
+  "checkpoint_iterations=None, device=None, report=None, out=None,\n    " \
   PY_KERNEL_TEXT ")\n--\n\n"
 
 #define PY_TEXT_krr_variance \

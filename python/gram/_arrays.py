@@ -94,6 +94,13 @@ def row_major(array):
     return plain if plain.flags.c_contiguous else plain.copy()
 
 
+def open_rows(function, rows, dtype, count):
+    """See gram._rows, which calls with rows alone need."""
+    from gram._rows import open_rows as opened
+
+    return opened(function, rows, dtype, count)
+
+
 def eigh_count(function, select, count):
     """How many eigenvalues: 0 of "all", which alone can do without the number."""
     if select != "all" and count is None:

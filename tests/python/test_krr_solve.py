@@ -261,6 +261,119 @@ def test_checkpoints(tmp_path):
         gram.krr_solve(x, y, checkpoint=path, checkpoint_iterations=-1, **given)
 
 
+class Sliced:
+    """What a data set of h5py or zarr has, and how many rows it was asked for at a time."""
+
+    def __init__(self, array):
+        self.array, self.shape, self.dtype, self.asked = array, array.shape, array.dtype, []
+
+    def __getitem__(self, key):
+        assert isinstance(key, slice)
+        self.asked.append(key.stop - key.start)
+        return self.array[key]
+
+
+def blocks_of(x, sizes, begun):
+    def begin():
+        begun.append(1)
+        at = 0
+        for size in sizes:
+            yield x[at : at + size]
+            at += size
+
+    return begin
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_that_are_read(dtype, tmp_path):
+    x, y = problem(160, dtype=dtype)
+    given = dict(ridge=0.1, tolerance=1e-4, **KERNEL)
+    whole, chosen = gram.krr_solve(x, y, centres=30, **given)
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "f.npy", np.asfortranarray(x))
+    mapped = np.memmap(tmp_path / "m", dtype, "w+", shape=x.shape)
+    mapped[...] = x
+    begun = []
+    for rows in (
+        x, Sliced(x), tmp_path / "x.npy", str(tmp_path / "f.npy"), mapped,
+        x.astype(x.dtype.newbyteorder(">")), blocks_of(x, [0, 7, 100, 0, 53], begun),
+        blocks_of(x, [160], begun),
+    ):  # fmt: skip
+        told = {}
+        alpha, same = gram.krr_solve(None, y, rows=rows, centres=30, report=told, **given)
+        np.testing.assert_array_equal(same, chosen)
+        np.testing.assert_allclose(alpha, whole, atol=5e-2 if dtype == np.float32 else 1e-4)
+        assert told["reached"] and told["method"] == "centres" and alpha.dtype == dtype
+    assert len(begun) > 4
+    alpha = gram.krr_solve(None, y[:, 0], rows=Sliced(x), centres=x[:9], **given)
+    assert alpha.shape == (9,)
+    small = (4 * x).astype(np.int8)
+    assert gram.krr_solve(None, y, rows=small, centres=small[:5].astype(dtype), **given).any()
+
+
+class Odd(Exception):
+    pass
+
+
+def test_rows_that_cannot_be_read(tmp_path):
+    x, y = problem(50)
+    given = dict(ridge=0.1, centres=10, **KERNEL)
+
+    def raises():
+        yield x[:20]
+        raise Odd("no disk")
+
+    (tmp_path / "x.npy").write_bytes(b"no array")
+    short = Sliced(x)
+    short.shape = (50, 4)
+    for rows, error, message in (
+        (raises, Odd, "no disk"),
+        (blocks_of(x, [49], []), ValueError, "rows end after 49 of them, expected 50 as y"),
+        (blocks_of(np.ones((60, 3)), [60], []), ValueError, "rows go on after 50 of them"),
+        (lambda: iter([x[:20], x[20:, :2]]), ValueError, "has 2 columns, expected 3"),
+        (lambda: 3, TypeError, "not iterable"), (lambda: iter([]), ValueError, "end after 0"),
+        (short, ValueError, r"has the shape \(50, 3\), expected \(50, 4\)"),
+        (x[:, 0], ValueError, "rows has 1 dimensions, expected 2"),
+        (x[:40], ValueError, "y has 50 rows, expected 40 as x"),
+        (x.astype(complex), ValueError, "rows has dtype complex128, expected float64 as y"),
+        (3.5, TypeError, "rows is of type float, expected the path"),
+        (tmp_path / "none.npy", FileNotFoundError, "none"),
+        (tmp_path / "x.npy", ValueError, "pickle"),
+    ):  # fmt: skip
+        with pytest.raises(error, match=message):
+            gram.krr_solve(None, y, rows=rows, **given)
+    with pytest.raises(ValueError, match="rows has dtype float64, expected float32 as y"):
+        gram.krr_solve(None, y.astype(np.float32), rows=x, **given)
+    with pytest.raises(TypeError, match="x and rows are given, expected None for x"):
+        gram.krr_solve(x, y, rows=x, **given)
+    with pytest.raises(ValueError, match="rows is given without centres"):
+        gram.krr_solve(None, y, rows=x, ridge=0.1)
+    with pytest.raises(TypeError, match="x is of type NoneType"):
+        gram.krr_solve(None, y, ridge=0.1)
+
+
+def test_ctrl_c_ends_a_solve_by_rows():
+    x, y = problem(100)
+
+    def begin():
+        yield x[:50]
+        signal.raise_signal(signal.SIGINT)
+        yield x[50:]
+
+    with pytest.raises(KeyboardInterrupt):
+        gram.krr_solve(None, y, rows=begin, ridge=1e-3, centres=20, **KERNEL)
+    assert gram.krr_solve(None, y, rows=x, ridge=1e-3, centres=x[:9], **KERNEL).shape == (9, 2)
+
+
+def test_the_memory_of_a_preconditioner():
+    x, y = problem(300)
+    told = {}
+    gram.krr_solve(x, y, ridge=0.1, method="cg", memory=1, report=told, **KERNEL)
+    assert told["rank"] <= 100
+    with pytest.raises(ValueError, match="memory is -1, expected 0 or more"):
+        gram.krr_solve(x, y, ridge=0.1, memory=-1, **KERNEL)
+
+
 def test_the_script_that_measures(tmp_path):
     found = tmp_path / "found.json"
     command = [sys.executable, SOURCE / "bench" / "krr.py", "--warm", "40", "--json", found]
