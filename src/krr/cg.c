@@ -637,7 +637,12 @@ static gram_status multiply_stored(gram_context *g, void *user, int64_t columns,
     const struct krr_product op = {
         .k = it->k, .ridge = it->ridge, .columns = columns, .v = v, .product = out};
 
-    return g->backend->krr->multiply(g, &op);
+    if (!it->kernel)
+        return g->backend->krr->multiply(g, &op);
+    TRY(gram_krr_kernel_multiply(g, it->kernel, columns, v, out));
+    if (!g->backend->krr->wide_product)
+        gram_krr_add_ridge(it->k->dtype, it->k->n, columns, it->ridge, v, out);
+    return GRAM_OK;
 }
 
 static gram_status precondition_stored(gram_context *g, void *user, int64_t columns, const void *v,

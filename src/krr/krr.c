@@ -218,6 +218,17 @@ gram_status gram_krr_kernel_multiply(gram_context *g, void *user, int64_t column
     return widens ? g->backend->krr->widen(g, dtype, n * columns, to.data, out) : GRAM_OK;
 }
 
+void gram_krr_add_ridge(gram_dtype dtype, int64_t n, int64_t columns, const double *ridge,
+                        const void *v, void *out)
+{
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t i = 0; i < n; i++) {
+            int64_t at = j * n + i;
+            krr_set_element(dtype, out, at,
+                            krr_element(dtype, out, at) + ridge[i] * krr_element(dtype, v, at));
+        }
+}
+
 /* ---- The matrix ------------------------------------------------------------------------------ */
 
 /* Sizes of a matrix that is stored as the device wants it. */
@@ -306,9 +317,43 @@ static double mean_of(const double *v, int64_t n)
 /* What a solve has where the context computes. */
 struct solve {
     struct krr_matrix k;
+    struct krr_kernel kernel; /* where K is not stored */
+    bool stored;
     struct krr_preconditioner p;
-    struct krr_array ridge, b;
+    struct krr_array ridge, b, narrow;
 };
+
+/* Whether there is memory for K. */
+static gram_status is_stored(gram_context *g, const struct krr_system *s, bool *stored)
+{
+    const struct krr_matrix k = matrix_of(g, s->x.shape[0], s->x.dtype);
+    gram_info info = {.size = sizeof info};
+    const char *call = g->call;
+    double room = s->memory;
+
+    if (room == 0) {
+        TRY(gram_context_info(g, &info));
+        g->call = call;
+        room = 0.8 * (double)(g->options.device.type == GRAM_CPU ? info.memory_available
+                                                                 : info.device_memory_available);
+    }
+    *stored = (double)matrix_bytes(g, &k) <= room;
+    return GRAM_OK;
+}
+
+/* Products with K that is not stored. */
+static gram_status prepare_products(gram_context *g, const struct krr_system *s, struct solve *w)
+{
+    const int64_t n = s->x.shape[0];
+
+    w->k = matrix_of(g, n, s->x.dtype);
+    w->kernel = (struct krr_kernel){.x = &s->x, .kernel = s->kernel, .call = g->call};
+    if (g->backend->krr->wide_product && s->x.dtype != GRAM_F64)
+        TRY(gram_krr_allocate(g, (size_t)(n * s->columns) * gram_dtype_size(s->x.dtype),
+                              &w->narrow));
+    w->kernel.narrow = w->narrow.data;
+    return GRAM_OK;
+}
 
 static gram_status prepare(gram_context *g, const struct krr_system *s, struct solve *w)
 {
@@ -316,6 +361,9 @@ static gram_status prepare(gram_context *g, const struct krr_system *s, struct s
 
     TRY(gram_krr_send(g, s->ridge, (size_t)n * sizeof *s->ridge, &w->ridge));
     TRY(gram_krr_send(g, s->b, (size_t)(n * s->columns) * gram_dtype_size(s->x.dtype), &w->b));
+    TRY(is_stored(g, s, &w->stored));
+    if (!w->stored)
+        return prepare_products(g, s, w);
     TRY(gram_krr_matrix_create(g, &s->x, s->kernel, &w->k));
     return wait(g); /* for the clock */
 }
@@ -324,6 +372,7 @@ static gram_status iterate(gram_context *g, const struct krr_system *s, struct s
                            struct krr_report *report)
 {
     const struct krr_iteration it = {.k = &w->k,
+                                     .kernel = w->stored ? NULL : &w->kernel,
                                      .p = &w->p,
                                      .ridge = w->ridge.data,
                                      .columns = s->columns,
@@ -349,6 +398,7 @@ gram_status gram_krr_stored_solve(gram_context *g, const struct krr_system *s, v
     report->solve_seconds = gram_seconds() - start;
     gram_krr_preconditioner_destroy(g, &w.p);
     gram_krr_free(g, &w.k.memory);
+    gram_krr_free(g, &w.narrow);
     gram_krr_free(g, &w.b);
     gram_krr_free(g, &w.ridge);
     return status;

@@ -120,6 +120,7 @@ struct krr_system {
     int64_t rank;              /* of the preconditioner; 0: the one that pays */
     const double *diagonal;    /* of K, on the host; NULL: it is 1 */
     struct krr_pivots *pivots; /* NULL: drawn, and not noted */
+    double memory;             /* bytes that K may take; 0: four fifths of what is available */
 };
 
 struct krr_report {

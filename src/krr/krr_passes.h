@@ -148,9 +148,12 @@ struct gram_krr_passes {
 
 /* ---- Between the files of this folder -------------------------------------------------------- */
 
+struct krr_kernel;
+
 /* A solve that goes on; x and b are n by columns, where the context computes, as is ridge. */
 struct krr_iteration {
     const struct krr_matrix *k;
+    struct krr_kernel *kernel; /* not NULL: k stores nothing */
     const struct krr_preconditioner *p;
     const double *ridge;
     int64_t columns;
@@ -286,6 +289,9 @@ struct krr_kernel {
     void *narrow;     /* room for a product in f32, where products are wide */
 };
 krr_apply gram_krr_kernel_multiply; /* takes a struct krr_kernel */
+/* out += diag(ridge) v on the host, for a product that is not wide. */
+void gram_krr_add_ridge(gram_dtype dtype, int64_t n, int64_t columns, const double *ridge,
+                        const void *v, void *out);
 
 /* solve_operator.c: a matrix of the caller's, and what its products need. */
 struct krr_operator {

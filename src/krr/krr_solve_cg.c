@@ -45,19 +45,6 @@ struct rounds {
 
 /* ---- What conjugate gradients are given ------------------------------------------------------ */
 
-static void add_ridge(const struct rounds *r, int64_t columns, const void *v, void *out)
-{
-    const struct krr_problem *p = r->p;
-
-    for (int64_t j = 0; j < columns; j++)
-        for (int64_t i = 0; i < p->n; i++) {
-            int64_t at = j * p->n + i;
-            krr_set_element(p->dtype, out, at,
-                            krr_element(p->dtype, out, at) +
-                                r->diagonal[i] * krr_element(p->dtype, v, at));
-        }
-}
-
 static gram_status multiply(gram_context *g, void *user, int64_t columns, const void *v, void *out)
 {
     struct rounds *r = user;
@@ -65,7 +52,7 @@ static gram_status multiply(gram_context *g, void *user, int64_t columns, const 
     r->p->products++;
     TRY(gram_krr_kernel_multiply(g, &r->kernel, columns, v, out));
     if (!g->backend->krr->wide_product)
-        add_ridge(r, columns, v, out);
+        gram_krr_add_ridge(r->p->dtype, r->p->n, columns, r->diagonal, v, out);
     return GRAM_OK;
 }
 
