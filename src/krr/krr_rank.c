@@ -43,7 +43,8 @@ static double bytes_of(const gram_context *g, const struct krr_problem *p, int64
     const double kept =
         n * r * size + 8 * r * r + (double)passes->apply_bytes(p->n, rank, p->columns, p->dtype);
 
-    return passes->factorise ? 1.7 * kept : 1.7 * kept + 8 * n * r + 56 * r * r;
+    /* 2^15 rows of f64, and what a factorisation on a GPU takes, when the former one is gone */
+    return passes->factorise ? 1.7 * kept : fmax(1.7 * kept, kept + 0x1p18 * r + 56 * r * r);
 }
 
 static gram_status room(gram_context *g, const struct krr_problem *p, double *bytes)

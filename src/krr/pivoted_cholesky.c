@@ -32,7 +32,8 @@ enum {
     BLOCK = 100,      /* pivots a step: large enough for matrix products, small against the rank */
     MOST_RANK = 1000, /* at first: where the iteration is slow, krr_rank.c has columns appended */
     LEAST_RANK = 200, /* below about 600 rows everything is one or two steps */
-    PART = 1024       /* weights whose sum is skipped at once while a pivot is drawn */
+    WIDE_ROWS = 1 << 15, /* of F that are in f64 at a time */
+    PART = 1024          /* weights whose sum is skipped at once while a pivot is drawn */
 };
 
 /* What the construction works with: on the host, and where the context computes. */
@@ -74,7 +75,8 @@ size_t gram_krr_preconditioner_bytes(const gram_context *g, int64_t n, int64_t c
 
     if (passes->factorise)
         return kept;
-    return kept + rank * (size_t)n * wide + 7 * rank * rank * wide; /* see invert() */
+    return kept + rank * (size_t)gram_least(n, WIDE_ROWS) * wide +
+           7 * rank * rank * wide; /* see invert() */
 }
 
 /* ---- Pivots ---------------------------------------------------------------------------------- */
@@ -294,41 +296,67 @@ static gram_status fill(gram_context *g, const struct krr_system *s, struct krr_
 
 /* ---- The inner matrix ------------------------------------------------------------------------ */
 
-/* inner = 0 but for 1 on its diagonal. */
-static gram_status set_identity(gram_context *g, const gram_tensor *inner)
+/* matrix = 0 but for a number on its diagonal. */
+static gram_status set_diagonal(gram_context *g, const gram_tensor *matrix, double number)
 {
-    int64_t rank = inner->shape[0];
+    int64_t rank = matrix->shape[0];
     size_t bytes = (size_t)rank * sizeof(double);
-    double *ones = gram_alloc(g, bytes);
+    double *diagonal = gram_alloc(g, bytes);
     gram_status status;
 
-    if (!ones)
+    if (!diagonal)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
     for (int64_t i = 0; i < rank; i++)
-        ones[i] = 1;
-    status = g->backend->krr->widen(g, GRAM_F64, rank * rank, NULL, inner->data);
+        diagonal[i] = number;
+    status = g->backend->krr->widen(g, GRAM_F64, rank * rank, NULL, matrix->data);
     if (status == GRAM_OK)
-        status = gram_krr_add_diagonal(g, inner, ones);
-    gram_free(g, ones, bytes);
+        status = gram_krr_add_diagonal(g, matrix, diagonal);
+    gram_free(g, diagonal, bytes);
     return status;
 }
 
-/* p->inner = (F^T F + lambda I)^-1.  In f64, since F^T F has the norm of K. */
+/* square = F^T F + lambda I, by rows of F that pass through `wide`.  In f64, since F^T F has the
+ * norm of K. */
+static gram_status multiply_factor(gram_context *g, const struct krr_preconditioner *p, void *wide,
+                                   gram_tensor *square)
+{
+    gram_matmul_options options = GRAM_MATMUL_OPTIONS_INIT;
+
+    options.beta = gram_number(1);
+    options.c = square;
+    TRY(set_diagonal(g, square, p->lambda));
+    for (int64_t first = 0; first < p->n; first += WIDE_ROWS) {
+        const int64_t count = gram_least(WIDE_ROWS, p->n - first);
+        const struct krr_move op = {
+            .dtype = p->dtype,
+            .rows = p->rank,
+            .columns = count,
+            .to = wide,
+            .from = (const char *)p->factor.data + (size_t)first * gram_dtype_size(p->dtype),
+            .to_stride = {count, 1},
+            .from_stride = { p->n, 1},
+            .wide = true
+        };
+        const gram_tensor rows = gram_krr_matrix(g, wide, p->rank, count, GRAM_F64);
+        const gram_tensor columns = gram_krr_by_columns(g, wide, count, p->rank, GRAM_F64);
+
+        TRY(g->backend->krr->move(g, &op));
+        TRY(gram_matmul_batched(g, &rows, &columns, &options, square));
+    }
+    return GRAM_OK;
+}
+
+/* p->inner = (F^T F + lambda I)^-1. */
 static gram_status solve_inner(gram_context *g, struct krr_preconditioner *p,
                                const struct krr_array memory[3])
 {
-    gram_tensor wide = gram_krr_matrix(g, memory[0].data, p->rank, p->n, GRAM_F64);
     gram_tensor square = gram_krr_matrix(g, memory[1].data, p->rank, p->rank, GRAM_F64);
     gram_tensor inner = gram_krr_matrix(g, p->inner.data, p->rank, p->rank, GRAM_F64);
     gram_tensor info = {.data = memory[2].data, .dtype = GRAM_I32, .device = inner.device};
-    gram_kernel_options products = GRAM_KERNEL_OPTIONS_INIT;
     int32_t code = 0;
 
-    products.inner = GRAM_DOT;
-    products.regularization = gram_number(p->lambda);
-    TRY(g->backend->krr->widen(g, p->dtype, p->rank * p->n, p->factor.data, wide.data));
-    TRY(gram_kernel(g, &wide, NULL, &products, &square));
-    TRY(set_identity(g, &inner));
+    TRY(multiply_factor(g, p, memory[0].data, &square));
+    TRY(set_diagonal(g, &inner, 1));
     TRY(gram_solve_cholesky(g, &square, &inner, NULL, &inner, &info));
     TRY(gram_krr_fetch(g, &code, info.data, sizeof code));
     if (code != 0) /* rounding made it indefinite: then P = lambda I */
@@ -339,7 +367,8 @@ static gram_status solve_inner(gram_context *g, struct krr_preconditioner *p,
 static gram_status invert(gram_context *g, struct krr_preconditioner *p)
 {
     size_t rank = (size_t)p->rank, wide = sizeof(double);
-    const size_t bytes[] = {rank * (size_t)p->n * wide, rank * rank * wide, sizeof(int32_t)};
+    const size_t rows = (size_t)gram_least(p->n, WIDE_ROWS);
+    const size_t bytes[] = {rank * rows * wide, rank * rank * wide, sizeof(int32_t)};
     struct krr_array memory[3] = {{0}};
     gram_status status = GRAM_OK;
 
