@@ -6,13 +6,16 @@
  *
  *     k^T A^-1 k - (k^T a + a^T r) = k^T A^-1 k - (k^T + r^T) A^-1 (k - r) = r^T A^-1 r,
  *
- * which lies between 0 and r^T D^-1 r, since A - D = K is positive semidefinite.  Blocks of test
- * points are the right sides of gram_krr_solve's methods, all in one open problem.
+ * which krr_variance_bound.c bounds.  Blocks of test points are the right sides of gram_krr_solve's
+ * methods, all in one open problem.
+ *
+ * The iteration knows |r| alone.  It begins with a goal for it that the bound of the block before
+ * made good enough, and goes on with a smaller one where the bound of this block does not.
  *
  * SPDX-License-Identifier: MIT
  */
+#include "krr_variance.h"
 #include "core/backend.h"
-#include "krr_solve.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -20,10 +23,14 @@
 enum {
     BLOCK_NUMBERS = 1 << 23, /* 64 MiB of f64 for each of the problem's arrays */
     LEAST_BLOCK = 8,
-    MOST_BLOCK = 256
+    MOST_BLOCK = 256,
+    ATTEMPTS = 4 /* goals for |r|, the last of which is that of r^T D^-1 r */
 };
 
 static const double standard_tolerance = 1e-4;
+/* r^T D^-1 r over the bound before a block has told it: about the least of the kernels of the
+ * tests. */
+static const double first_gain = 4;
 
 struct variance {
     gram_krr_variance_options options;
@@ -35,6 +42,10 @@ struct variance {
     gram_dtype dtype;                  /* of these */
     int64_t m, columns;                /* columns: of a block */
     double *own, *value, *bound;       /* m each; own: k(z, z) */
+    double *tail;                      /* of each column of a block: r^T A^-1 r at most */
+    struct krr_span span;
+    bool spanned;
+    double gain; /* r^T D^-1 r is so many times the bound, in the block before */
     bool dense, factored;
     int32_t minor; /* not 0: where a factorisation that was asked for broke down */
     gram_krr_variance_report report;
@@ -120,7 +131,7 @@ static gram_status load_points(gram_context *g, const struct gram_view *points, 
 
 static gram_status allocate(gram_context *g, struct variance *w)
 {
-    size_t bytes = (size_t)(3 * w->m + 1) * sizeof(double);
+    size_t bytes = (size_t)(3 * w->m + w->columns) * sizeof(double);
 
     w->own = gram_alloc(g, bytes);
     if (!w->own)
@@ -128,6 +139,7 @@ static gram_status allocate(gram_context *g, struct variance *w)
     memset(w->own, 0, bytes);
     w->value = w->own + w->m;
     w->bound = w->value + w->m;
+    w->tail = w->bound + w->m;
     return gram_krr_allocate(g, (size_t)(w->p.n * w->columns) * sizeof(double), &w->block);
 }
 
@@ -169,6 +181,12 @@ static gram_status prepare(gram_context *g, const gram_tensor *x, const gram_ker
 
 /* ---- A block --------------------------------------------------------------------------------- */
 
+/* |r| that is good enough whatever r is. */
+static double least_target(const struct variance *w, int64_t point)
+{
+    return sqrt(0.9 * w->p.options.tolerance * w->own[point] * w->p.least_ridge);
+}
+
 /* The columns of a block as right sides; the first answer is 0. */
 static gram_status load_columns(gram_context *g, struct variance *w, int64_t first)
 {
@@ -190,7 +208,8 @@ static gram_status load_columns(gram_context *g, struct variance *w, int64_t fir
         for (int64_t i = j * p->n; i < (j + 1) * p->n; i++)
             sum += p->y[i] * p->y[i];
         p->norm_y[j] = p->norm_r[j] = sqrt(sum);
-        p->target[j] = sqrt(0.9 * p->options.tolerance * w->own[first + j] * p->least_ridge);
+        p->target[j] = least_target(w, first + j);
+        w->tail[j] = INFINITY;
     }
     return GRAM_OK;
 }
@@ -209,12 +228,148 @@ static gram_status solve_dense(gram_context *g, struct variance *w, int32_t *cod
     return gram_krr_fetch(g, p->alpha, w->block.data, (size_t)(p->n * p->columns) * sizeof(double));
 }
 
-/* alpha of a block and its residual; the end is that of what was not reached. */
-static gram_status solve_block(gram_context *g, struct variance *w, gram_krr_end *end)
+/* The variance of column j of a block, and its bound. */
+static void finish_column(struct variance *w, int64_t first, int64_t j)
+{
+    const struct krr_problem *p = &w->p;
+    const double *k = p->y + j * p->n, *a = p->alpha + j * p->n, *r = p->residual + j * p->n;
+    const double u16 = 16 * DBL_EPSILON, own = w->own[first + j];
+    double form = 0, error = 0, length = 0, rounding, of_r, value;
+
+    for (int64_t i = 0; i < p->n; i++) {
+        form += a[i] * (k[i] + r[i]);
+        error += r[i] * r[i] / p->ridge[i];
+        length += a[i] * a[i];
+    }
+    length = sqrt(length);
+    of_r = u16 * sqrt((double)p->n) * p->most_diagonal * length;
+    error = fmin(error, w->tail[j]); /* both are of the residual that was computed */
+    if (of_r > 0)
+        error = (sqrt(error) + of_r / sqrt(p->least_ridge)) *
+                (sqrt(error) + of_r / sqrt(p->least_ridge));
+    value = fmax(0, own - form);
+    if (isnan(form))
+        value = NAN;
+    rounding = of_r * length + u16 * (sqrt((double)p->n * p->most_diagonal * own) * length + own);
+    if (w->dtype == GRAM_F32)
+        rounding += 2 * FLT_EPSILON * value;
+    w->value[first + j] = value;
+    w->bound[first + j] = fmin(error, value) + rounding;
+}
+
+/* The preconditioner of all blocks, and the span of the rows that it is made of. */
+static gram_status make_span(gram_context *g, struct variance *w)
+{
+    struct krr_problem *p = &w->p;
+    const int64_t rank = gram_krr_rank(p->n, p->options.rank);
+    const size_t bytes = 2 * (size_t)rank * sizeof(int64_t);
+    struct krr_pivots pivots = {0};
+    struct krr_system system = {.x = gram_krr_matrix(g, p->x.data, p->n, p->width, p->dtype),
+                                .kernel = &p->kernel,
+                                .ridge = p->ridge,
+                                .columns = p->columns,
+                                .seed = p->options.seed,
+                                .rank = rank,
+                                .diagonal = p->diagonal,
+                                .pivots = &pivots};
+    double mean = 0;
+    gram_status status;
+
+    w->spanned = true;
+    w->gain = 1;
+    if (p->options.rank < 0 || rank == 0)
+        return GRAM_OK;
+    pivots.row = gram_alloc(g, bytes);
+    if (!pivots.row)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    pivots.step = pivots.row + rank;
+    for (int64_t i = 0; i < p->n; i++)
+        mean += p->ridge[i] / (double)p->n;
+    status = gram_krr_precondition(g, &system, mean, &w->preconditioner);
+    if (status == GRAM_OK)
+        status = gram_krr_span_create(g, p, &pivots, &w->span);
+    gram_free(g, pivots.row, bytes);
+    g->call = p->call;
+    w->gain = w->span.rank > 0 ? first_gain : 1;
+    return status;
+}
+
+/* The goals of an attempt; true if a column has not reached its tolerance. */
+static bool set_targets(struct variance *w, int64_t first, int attempt)
+{
+    struct krr_problem *p = &w->p;
+    bool on = false;
+
+    for (int64_t j = 0; j < p->columns; j++) {
+        const double least = least_target(w, first + j), own = w->own[first + j];
+        const double most = p->options.tolerance * own, bound = w->bound[first + j];
+
+        if (attempt > 0 && bound <= most) {
+            p->target[j] = p->norm_r[j] > least ? p->norm_r[j] : least;
+            continue;
+        }
+        on = true;
+        p->target[j] =
+            attempt == 0 ? least * sqrt(w->gain) : p->norm_r[j] * sqrt(0.6 * most / bound);
+        if (attempt + 1 == ATTEMPTS || !(p->target[j] > least))
+            p->target[j] = least;
+    }
+    return on;
+}
+
+/* Bounds of the columns, and what they are better than r^T D^-1 r by at least. */
+static gram_status look(gram_context *g, struct variance *w, int64_t first)
+{
+    struct krr_problem *p = &w->p;
+    double gain = INFINITY;
+
+    TRY(gram_krr_span_bounds(g, p, &w->span, w->tail));
+    for (int64_t j = 0; j < p->columns; j++) {
+        double plain = 0;
+
+        for (int64_t i = j * p->n; i < (j + 1) * p->n; i++)
+            plain += p->residual[i] * p->residual[i] / p->ridge[i - j * p->n];
+        finish_column(w, first, j);
+        if (plain > 0 && plain / w->tail[j] < gain)
+            gain = plain / w->tail[j];
+    }
+    if (gain < INFINITY)
+        w->gain = gain > 1.25 ? 0.8 * gain : 1;
+    return GRAM_OK;
+}
+
+/* alpha of a block and its residual by conjugate gradients. */
+static gram_status iterate_block(gram_context *g, struct variance *w, int64_t first,
+                                 gram_krr_end *end)
 {
     struct krr_problem *p = &w->p;
     struct krr_cg_report last = {.end = KRR_CG_STALLED};
     int64_t rank;
+
+    if (!w->spanned)
+        TRY(make_span(g, w));
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        if (!set_targets(w, first, attempt))
+            break;
+        if (gram_krr_excess(p) > 1) {
+            TRY(gram_krr_rounds(g, p, &last, &rank));
+            w->report.rank = rank;
+        }
+        TRY(look(g, w, first));
+        *end = gram_krr_end_of(&last);
+        if (*end != GRAM_KRR_ROUNDING || w->span.rank == 0 || gram_krr_excess(p) > 1)
+            break;
+    }
+    if (*end == GRAM_KRR_INDEFINITE)
+        w->curvature = last.curvature;
+    return GRAM_OK;
+}
+
+/* alpha of a block and its residual; the end is that of what was not reached. */
+static gram_status solve_block(gram_context *g, struct variance *w, int64_t first,
+                               gram_krr_end *end)
+{
+    struct krr_problem *p = &w->p;
     int32_t code = 0;
 
     *end = GRAM_KRR_ROUNDING;
@@ -234,42 +389,7 @@ static gram_status solve_block(gram_context *g, struct variance *w, gram_krr_end
         w->dense = false;
         gram_krr_free(g, &w->factor);
     }
-    if (gram_krr_excess(p) <= 1)
-        return GRAM_OK;
-    TRY(gram_krr_rounds(g, p, &last, &rank));
-    w->report.rank = rank;
-    *end = gram_krr_end_of(&last);
-    if (*end == GRAM_KRR_INDEFINITE)
-        w->curvature = last.curvature;
-    return GRAM_OK;
-}
-
-/* The variance of column j of a block, and its bound. */
-static void finish_column(struct variance *w, int64_t first, int64_t j)
-{
-    const struct krr_problem *p = &w->p;
-    const double *k = p->y + j * p->n, *a = p->alpha + j * p->n, *r = p->residual + j * p->n;
-    const double u16 = 16 * DBL_EPSILON, own = w->own[first + j];
-    double form = 0, error = 0, length = 0, rounding, of_r, value;
-
-    for (int64_t i = 0; i < p->n; i++) {
-        form += a[i] * (k[i] + r[i]);
-        error += r[i] * r[i] / p->ridge[i];
-        length += a[i] * a[i];
-    }
-    length = sqrt(length);
-    of_r = u16 * sqrt((double)p->n) * p->most_diagonal * length;
-    if (of_r > 0)
-        error = (sqrt(error) + of_r / sqrt(p->least_ridge)) *
-                (sqrt(error) + of_r / sqrt(p->least_ridge));
-    value = fmax(0, own - form);
-    if (isnan(form))
-        value = NAN;
-    rounding = of_r * length + u16 * (sqrt((double)p->n * p->most_diagonal * own) * length + own);
-    if (w->dtype == GRAM_F32)
-        rounding += 2 * FLT_EPSILON * value;
-    w->value[first + j] = value;
-    w->bound[first + j] = fmin(error, value) + rounding;
+    return iterate_block(g, w, first, end);
 }
 
 /* The block, and what the report says of it. */
@@ -309,7 +429,7 @@ static gram_status all_blocks(gram_context *g, struct variance *w)
         p->products = 0;
         if (p->n > 0) {
             TRY(load_columns(g, w, first));
-            TRY(solve_block(g, w, &end));
+            TRY(solve_block(g, w, first, &end));
         }
         finish_block(w, first, end);
         w->report.products += p->products;
@@ -355,10 +475,11 @@ static gram_status verdict(gram_context *g, const struct variance *w)
 static void release(gram_context *g, struct variance *w)
 {
     gram_krr_preconditioner_destroy(g, &w->preconditioner);
+    gram_krr_span_destroy(g, &w->span);
     gram_krr_free(g, &w->factor);
     gram_krr_free(g, &w->block);
     gram_krr_free(g, &w->z);
-    gram_free(g, w->own, (size_t)(3 * w->m + 1) * sizeof(double));
+    gram_free(g, w->own, (size_t)(3 * w->m + w->columns) * sizeof(double));
     gram_krr_close(g, &w->p);
 }
 

@@ -264,6 +264,49 @@ static void bounds_hold(struct harness *h)
     CHECK(h, count >= 40 && useful > count / 2, "%d of %d are useful", useful, count);
 }
 
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Bounds are at most some times the error: the median over problems with preconditioners that stop
+ * early, where the error is no rounding. */
+static void bounds_are_tight(struct harness *h)
+{
+    static const double ridges[] = {10, 1, 1e-1, 1e-2, 1e-3};
+    static const int64_t ranks[] = {10, 30, 60};
+    double ratio[3 * 5 * 3 * 2 * 20];
+    int count = 0, problem = 0;
+
+    for (int kernel = 0; kernel < KERNELS; kernel += h->device.type == GRAM_CPU ? 1 : 4)
+        for (int r = 0; r < LENGTH(ridges); r++, problem++) {
+            struct call *c = call_open(h, problem % 2 ? GRAM_F32 : GRAM_F64, 109, 8);
+
+            c->kernel = kernel_of(kernel);
+            c->options.ridge = ridges[r];
+            c->options.method = GRAM_KRR_CG;
+            c->options.rank = ranks[problem % 3];
+            c->options.tolerance = pow(10, -1 - problem % 4);
+            if (problem % 4 == 1)
+                c->options.weights = &c->weights_tensor;
+            outputs_of(c, GRAM_F64);
+            call_run(h, c);
+            check_bounds(h, c);
+            for (int64_t j = 0; j < c->m; j++) {
+                double error = fabs(variance_at(c, j) - exact(c, j));
+
+                if (error > 1e-11 * c->own[j] && count < LENGTH(ratio))
+                    ratio[count++] = bound_at(c, j) / error;
+            }
+            free(c);
+        }
+    qsort(ratio, (size_t)count, sizeof *ratio, by_value);
+    CHECK(h, count > 20 && ratio[count / 2] < 5, "the median ratio of %d is %g, the largest %g",
+          count, ratio[count / 2], ratio[count - 1]);
+}
+
 /* The preconditioner of the first block serves the others. */
 static void one_preconditioner(struct harness *h)
 {
@@ -520,6 +563,7 @@ static const struct test_function tests[] = {
     {     "finds_variances",      finds_variances},
     {         "bounds_hold",          bounds_hold},
     {  "one_preconditioner",   one_preconditioner},
+    {    "bounds_are_tight",     bounds_are_tight},
     {              "limits",               limits},
     {          "indefinite",           indefinite},
     {       "nothing_to_do",        nothing_to_do},

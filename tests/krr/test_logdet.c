@@ -345,9 +345,9 @@ static void the_preconditioned_error_holds(struct harness *h)
 }
 
 /* The halves of an array as left and right, or their places on the device. */
-static void on_device(struct harness *h, double *memory, gram_tensor *left, gram_tensor *right)
+static void on_device(struct harness *h, gram_tensor *left, gram_tensor *right)
 {
-    const size_t half = SIDE_NUMBERS * sizeof *memory;
+    const size_t half = SIDE_NUMBERS * sizeof(double);
 
     if (h->device.type == GRAM_CPU)
         return;
@@ -394,7 +394,7 @@ static void the_sides_are_those_of_the_probes(struct harness *h)
         o.rank = i < 2 ? 0 : -1;
         o.left = &left, o.right = &right;
         p->kernel.regularization = gram_number(ridge);
-        on_device(h, memory, &left, &right);
+        on_device(h, &left, &right);
         CHECK(h, kernel_estimate(h, p, &o, &r) == GRAM_OK, "%s", gram_message(h->g));
         back_from_device(h, memory, &left, &right);
         for (int a = 0; a < POINTS; a++)
