@@ -19,7 +19,7 @@ REASONS = {
     "krr_path": "no other package has it of a kernel matrix: gram bench krr_path",
     "krr_variance": "as many solves of krr_solve as there are blocks of points",
     "krr_solve": "has a script of its own, bench/krr.py",
-    "solve_operator logdet_operator": "the time is that of the caller's products",
+    "solve_operator logdet_operator eigh_operator": "the time is that of the caller's products",
     "kernel_logdet": "an estimate, whose time is that of kernel_matmul: steps times probes columns",
     "sklearn.GaussianProcessRegressor": "factorisations, products and gradients, which have rows",
     "sklearn.KNeighborsTransformer": "a call of nearest, which has rows",

@@ -21,7 +21,7 @@ TOPICS = {
     "linear-algebra": """solve_cholesky solve_lu matmul_batched matmul_chunked syrk_ema matrix_power
         matrix_power_many krr_path krr_solve krr_variance
         kernel_logdet solve_operator logdet_operator LinAlgError""",
-    "eigen": """eigh eigh_kernel eigh_many eigh_multi Pending""",
+    "eigen": """eigh eigh_kernel eigh_operator eigh_many eigh_multi Pending""",
     "kronecker": """kron kron_matmul kron_matmul_vjp kron_solve kron_logdet kron_trace kron_diagonal
         kron_matmul_multi kron_matmul_part Communicator KronPart nccl_id""",
     "layers": """sample_grad kfac_factors natural_gradient""",

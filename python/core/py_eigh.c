@@ -1,9 +1,10 @@
 /*
- * py_eigh.c - gram.eigh and gram.eigh_kernel: eigenvalues and eigenvectors of symmetric matrices
+ * py_eigh.c - gram.eigh, gram.eigh_kernel and gram.eigh_operator: eigenpairs of symmetric matrices
  *
  * SPDX-License-Identifier: MIT
  */
 #include "py_functions.h"
+#include "py_operator.h"
 #include "py_signatures.h"
 #include "py_types.h"
 #include <math.h>
@@ -371,3 +372,100 @@ const char py_eigh_kernel_doc[] =
     "[3.73, 46.13]\n";
 
 PY_WITH_WORKSPACE(py_eigh_kernel, decompose_kernel)
+
+/* ---- Operators ------------------------------------------------------------------------------- */
+
+enum {
+    O_A,
+    O_LIKE,
+    O_VECTORS,
+    O_SELECT,
+    O_COUNT,
+    O_TOLERANCE,
+    O_PRODUCTS,
+    O_SEED,
+    O_REPORT,
+    O_INFO,
+    O_OUT,
+    O_WORDS
+};
+
+static const unsigned char operator_words[] = {PY_a,      PY_like,      PY_vectors,  PY_select,
+                                               PY_count,  PY_tolerance, PY_products, PY_seed,
+                                               PY_report, PY_info,      PY_out};
+static const struct py_signature of_operator = {"gram.eigh_operator", operator_words, O_WORDS, 2,
+                                                2};
+
+const char py_eigh_operator_doc[] =
+    "eigh_operator" PY_TEXT_eigh_operator
+    "The largest or smallest eigenvalues, in ascending order, and eigenvectors of a symmetric\n"
+    "matrix A that is known by its products: (values, vectors), or only the values with\n"
+    "vectors=False.  count is the number of pairs at one end of the spectrum.\n\n"
+    "a is a function that is given v (n, k), k at most 8, and returns A v, (n, k) of the same\n"
+    "dtype; or an object with a product a @ v, such as a sparse matrix.  like is an array (n,) or\n"
+    "(n, c) of float32 or float64: v has its n, its dtype, its library and its device, as have\n"
+    "the results.  Its elements are not used.  select is \"largest\" or \"smallest\"; tolerance,\n"
+    "products (0: 1000), seed, report, info (one int32) and out are those of gram.eigh with the\n"
+    "driver \"krylov\".\n\n"
+    "What the function raises ends the call.  Raises gram.LinAlgError if a pair does not converge\n"
+    "or a product is nan, and info is not given; ValueError for shapes, dtypes and values that do\n"
+    "not fit.\n\n"
+    "Source: Wu and Simon, Thick-restart Lanczos, SIAM J. Matrix Anal. Appl. 22, 2000.\n\n"
+    ">>> import gram, numpy as np\n"
+    ">>> d = np.arange(1.0, 1001.0)[:, None]\n"
+    ">>> values, vectors = gram.eigh_operator(lambda v: d * v, np.empty(1000), count=2)\n"
+    ">>> values.round(6).tolist(), vectors.shape\n"
+    "([999.0, 1000.0], (1000, 2))\n";
+
+/* The arguments in the places of those of eigh. */
+static int read_operator(PyObject *const *v, PyObject *o[OPTIONS], struct request *r)
+{
+    for (int i = 0; i < OPTIONS; i++)
+        o[i] = NULL;
+    o[VECTORS] = v[O_VECTORS];
+    o[SELECT] = v[O_SELECT];
+    o[COUNT_OF] = v[O_COUNT];
+    o[TOLERANCE] = v[O_TOLERANCE];
+    o[PRODUCTS] = v[O_PRODUCTS];
+    o[SEED] = v[O_SEED];
+    o[REPORT] = v[O_REPORT];
+    o[INFO] = v[O_INFO];
+    o[OUT] = v[O_OUT];
+    return read_options(o, r, GRAM_EIGH_LARGEST);
+}
+
+PyObject *py_eigh_operator(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                           PyObject *kwnames)
+{
+    struct request r = {of_operator.name, GRAM_EIGH_OPTIONS_INIT, .vectors = true};
+    struct py_state *state = py_state_of(module);
+    struct py_shape shape = {0};
+    PyThreadState *saved;
+    struct py_operator a;
+    struct py_call call;
+    PyObject *v[O_WORDS], *o[OPTIONS];
+    gram_tensor *like;
+    gram_status status;
+    int64_t n;
+
+    if (py_parse(state, &of_operator, args, nargs, kwnames, v) || read_operator(v, o, &r) ||
+        py_open(&call, state, of_operator.name))
+        return NULL;
+    like = py_input(&call, "like", v[O_LIKE]);
+    if (!like || py_place(&call))
+        return py_fail(&call);
+    if (like->ndim < 1 || like->ndim > 2) {
+        PyErr_Format(PyExc_ValueError, "%s: like has %d dimensions, expected 1 or 2",
+                     of_operator.name, (int)like->ndim);
+        return py_fail(&call);
+    }
+    shape.dtype = like->dtype;
+    n = like->shape[0];
+    if (make_outputs(&call, o, shape, n, &r) ||
+        py_operator_of(&a, &call, "a", v[O_A], &saved, &call.array[0], n))
+        return py_fail(&call);
+    PY_OPERATOR_WORK(
+        saved, status,
+        gram_eigh_operator(call.g, &a.given, &r.options, r.values, r.to_vectors, r.info));
+    return end(&call, o, &r, status);
+}

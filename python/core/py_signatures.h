@@ -77,6 +77,10 @@
   "report=None, info=None, out=None,\n    " \
   PY_KERNEL_TEXT ")\n--\n\n"
 
+#define PY_TEXT_eigh_operator \
+  "(a, like, *, vectors=True, select=\"largest\", count=None, tolerance=0.0, products=0,\n    " \
+  "seed=0, report=None, info=None, out=None)\n--\n\n"
+
 #define PY_TEXT_kernel_logdet \
   "(x, *, probes=32, kernel=\"laplace\", steps=100, seed=0, tolerance=None, rank=None,\n    " \
   "left=None, right=None, report=None,\n    " \

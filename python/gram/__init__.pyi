@@ -1983,6 +1983,81 @@ def eigh_kernel(
     metric: Metric | None = None,
     weights: Array | None = None,
 ) -> Array | tuple[Array, Array]: ...
+@overload
+def eigh_operator(
+    a: Any,
+    like: _NumPyLike,
+    *,
+    vectors: Literal[True] = True,
+    select: Literal["largest", "smallest"] = "largest",
+    count: int | None = None,
+    tolerance: float = 0.0,
+    products: int = 0,
+    seed: int = 0,
+    report: dict[str, Any] | None = None,
+    info: Array | None = None,
+    out: Array | tuple[Array, Array] | None = None,
+) -> tuple[NDArray[Any], NDArray[Any]]: ...
+@overload
+def eigh_operator(
+    a: Any,
+    like: _ArrayT,
+    *,
+    vectors: Literal[True] = True,
+    select: Literal["largest", "smallest"] = "largest",
+    count: int | None = None,
+    tolerance: float = 0.0,
+    products: int = 0,
+    seed: int = 0,
+    report: dict[str, Any] | None = None,
+    info: Array | None = None,
+    out: Array | tuple[Array, Array] | None = None,
+) -> tuple[_ArrayT, _ArrayT]: ...
+@overload
+def eigh_operator(
+    a: Any,
+    like: _NumPyLike,
+    *,
+    vectors: Literal[False],
+    select: Literal["largest", "smallest"] = "largest",
+    count: int | None = None,
+    tolerance: float = 0.0,
+    products: int = 0,
+    seed: int = 0,
+    report: dict[str, Any] | None = None,
+    info: Array | None = None,
+    out: Array | tuple[Array, Array] | None = None,
+) -> NDArray[Any]: ...
+@overload
+def eigh_operator(
+    a: Any,
+    like: _ArrayT,
+    *,
+    vectors: Literal[False],
+    select: Literal["largest", "smallest"] = "largest",
+    count: int | None = None,
+    tolerance: float = 0.0,
+    products: int = 0,
+    seed: int = 0,
+    report: dict[str, Any] | None = None,
+    info: Array | None = None,
+    out: Array | tuple[Array, Array] | None = None,
+) -> _ArrayT: ...
+@overload
+def eigh_operator(
+    a: Any,
+    like: _ArrayT,
+    *,
+    vectors: bool = True,
+    select: Literal["largest", "smallest"] = "largest",
+    count: int | None = None,
+    tolerance: float = 0.0,
+    products: int = 0,
+    seed: int = 0,
+    report: dict[str, Any] | None = None,
+    info: Array | None = None,
+    out: Array | tuple[Array, Array] | None = None,
+) -> tuple[_ArrayT, ...] | _ArrayT: ...
 def kernel_logdet(
     x: Array,
     *,

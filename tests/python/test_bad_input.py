@@ -280,6 +280,9 @@ EMPTY = {
     "solve_lu": (lambda: gram.solve_lu(o(3, 0, 0), o(3, 0, 1)), (3, 0, 1)),
     "eigh": (lambda: gram.eigh(o(0, 3, 3)), [(0, 3), (0, 3, 3)]),
     "eigh_kernel": (lambda: gram.eigh_kernel(o(0, 2), count=0), [(0,), (0, 0)]),
+    "eigh_operator": (
+        lambda: gram.eigh_operator(np.copy, o(0, 2), count=0), [(0,), (0, 0)],
+    ),
     "kernel_logdet": (lambda: gram.kernel_logdet(o(0, 2)), [(), ()]),
     "logdet_operator": (lambda: gram.logdet_operator(np.copy, o(0, 2)), [(), ()]),
     "solve_operator": (lambda: gram.solve_operator(np.copy, o(0, 2)), (0, 2)),

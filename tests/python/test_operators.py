@@ -1,4 +1,4 @@
-"""test_operators.py - gram.solve_operator and gram.logdet_operator with functions in Python"""
+"""test_operators.py - gram.solve_operator, logdet_operator and eigh_operator with functions"""
 
 import gc
 import sys
@@ -74,6 +74,35 @@ def test_a_first_guess_and_limits():
         gram.solve_operator(a, b, iterations=2, out=out)
     np.testing.assert_array_equal(gram.solve_operator(a, b, iterations=2, report=told), out)
     assert not told["reached"] and told["iterations"] == 2
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_eigenpairs_are_those_of_numpy(dtype):
+    a, report, info = matrix(200, dtype), {}, np.full((), 7, np.int32)
+    exact, basis = np.linalg.eigh(a.astype(float))
+    like = np.empty((200, 2), dtype)
+    for one in (a, sparse.csr_matrix(a), lambda v: a @ v):
+        values, vectors = gram.eigh_operator(one, like, count=4, report=report, info=info)
+        assert values.dtype == vectors.dtype == dtype and vectors.shape == (200, 4) and info == 0
+        np.testing.assert_allclose(values, exact[-4:], rtol=1e-5 if dtype == np.float32 else 1e-9)
+        np.testing.assert_allclose(np.abs((basis[:, -4:] * vectors).sum(0)), 1, atol=1e-3)
+    assert report["driver"] == "krylov" and report["products"] > 0
+    least = gram.eigh_operator(a, like, count=2, select="smallest", vectors=False)
+    np.testing.assert_allclose(least, exact[:2], rtol=1e-4)
+    out = np.empty(2, dtype), np.empty((2, 200), dtype).T
+    assert gram.eigh_operator(a, like, count=2, out=out)[1] is out[1]
+
+
+def test_eigenpairs_that_are_refused():
+    b = np.ones(40)
+    with pytest.raises(ValueError, match="select is 'largest', but count"):
+        gram.eigh_operator(np.copy, b)
+    with pytest.raises(ValueError, match="like has 0 dimensions"):
+        gram.eigh_operator(np.copy, np.float64(3), count=1)
+    with pytest.raises(gram.LinAlgError):
+        gram.eigh_operator(lambda v: v * np.nan, b, count=1)
+    with pytest.raises(KeyError, match="mine"):
+        gram.eigh_operator(lambda v: {}["mine"], b, count=1)
 
 
 def test_what_a_function_raises_ends_the_call():

@@ -52,6 +52,8 @@ assert_type(
 )
 assert_type(gram.kernel_logdet(t, seed=1), tuple[float, float])
 assert_type(gram.logdet_operator(lambda v: v, t), tuple[float, float])
+assert_type(gram.eigh_operator(lambda v: v, t, count=1), tuple[Tensor, Tensor])
+assert_type(gram.eigh_operator(lambda v: v, t, count=1, vectors=False), Tensor)
 assert_type(gram.solve_operator(lambda v: v, x), NDArray[Any])
 assert_type(gram.solve_operator(lambda v: v, t, tolerance=0.1), Tensor)
 assert_type(gram.krr_path(x, x, [0.1, 1.0]), NDArray[Any])
