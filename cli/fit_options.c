@@ -82,8 +82,8 @@ const struct option_row fit_hyper_options[] = {
            "the metric is the average gradient outer product to the power A (default: 1/2 for a "
            "classification, 1/4 for a regression)"),
     INTEGER("metric-rows", 0, "N", AT(metric_rows), NULL, 10, 0x1p53,
-            "learn the metric from at most N rows (default: 6000, or 400 per feature if that is "
-            "more)"),
+            "learn the metric from at most N rows (default: the most of 6000, 400 per feature, and "
+            "half of the rows up to 12,000)"),
     INTEGER("ensemble", 0, "N", AT(ensemble), NULL, 1, 8,
             "the most machines that the model is the weighted mean of, if that is better; 1: one "
             "(default: up to 6 for tables of few rows, else 1)"),

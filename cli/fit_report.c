@@ -101,7 +101,7 @@ static void leave_one_out_text(struct output *out, const struct fit_result *r)
 
     if (!all) {
         all = json_member(described, "held_out", &size);
-        name = "rows not learned from";
+        name = "rows held out";
     }
     if (all) {
         output_format(out, "%s%s: %s %.4g +- %.2g", name,

@@ -93,8 +93,9 @@ typedef struct gram_machine_options {
     void (*progress)(void *progress_user, double fraction, const char *stage);
     void *progress_user;
     int64_t max_categories; /* the most per column, >= 2; 0: 256 (see gram_machine_fit) */
-    int64_t metric_rows;    /* the most rows from which a leaf learns its metric, >= 10; 0: 6000, or
-                               400 per encoded feature if that is more */
+    int64_t metric_rows;    /* the most rows from which a leaf learns its metric, >= 10; 0: 6000,
+                               or what is more of 400 per encoded feature and half of the rows up
+                               to 12,000 */
     /* Of a classification: weights of classes, by which those of their rows are multiplied.  There
      * are class_weights entries, > 0, of class_label (the names as gram_machine_class_name gives
      * them) and class_weight; a class that is not among them has 1.  With class_weights = -1
@@ -137,10 +138,18 @@ typedef struct gram_machine gram_machine;
  * transforms are compared by their exact leave-one-out errors in both halves (gram_krr_path), and
  * rounds of feature learning by those of each half in the metric that the other one has taught, so
  * that no row is judged by what learned from it.  The best few are compared again on more rows.
+ * From 8000 rows on, machines of 1000 centres (see large tables, below) then learn metrics from up
+ * to 9000 rows, with other kernels, forms and powers beside the winner's, and what predicts the
+ * rows held out of it best replaces it if its mean squared error is less by 1 % or more.
  * The winner has its ridge chosen once more, among up to 3000 rows; these outputs also give the
  * score in gram_machine_describe ("leave_one_out"), and for a classification the probabilities:
- *   p_j ~ exp(a f_j + c log pi_j),
- * with the outputs f and the shares pi of the classes, and a and c from the least log loss.
+ *   p_j = (1 - u) exp(a f_j + c log pi_j) / sum_i exp(a f_i + c log pi_i) + u / classes,
+ * with the outputs f and the shares pi of the classes, and a, c and u from the least log loss.
+ * From 6000 rows on, one leaf that is no ensemble has its ridge chosen by a tenth of the rows, at
+ * most 2000 that have not taught its metric: the others are solved for at ridges around the
+ * winner's, and then all rows at the best one.  The outputs of the rows that were held out then
+ * give the score ("held_out" of the description, in place of "leave_one_out"), the probabilities
+ * and the intervals.
  *
  * Ensembles: the trials that are best together, each with the mean of the outputs of those before
  * it (greedy selection with replacement), are scored again with the winner.  If the weighted mean
@@ -158,8 +167,8 @@ typedef struct gram_machine gram_machine;
  * by its weighted mean squared error, the kernel, the metric, whose rounds learn from up to 36,000
  * rows, the bandwidth and the ridge.  The leaves of the tree are then fitted to what the base
  * leaves over, or to all of it if the first leaf is better so, and kept if the rows that were held
- * out are predicted better with them.  These rows give the score ("held_out" of the description, in
- * place of "leave_one_out"), the probabilities and the intervals; they are not learned from.
+ * out are predicted better with them.  These rows give the score ("held_out"), the probabilities
+ * and the intervals; they are not learned from.
  * options.centres = 0 takes as many as n m^2 = 2e12 allows, 2000 to 10,000, and leaves of about 1e9
  * / n rows, 4000 at least; leaf_rows limits them as ever.  On a GPU, whose leaves are large, it
  * means none.  After Williams and Seeger, NIPS 2000, and Rudi et al., NIPS 2017.

@@ -120,8 +120,10 @@ gram_status gram_machine_target_calibrate(gram_context *g, const gram_column *co
 /* ---- Intervals and sets ---------------------------------------------------------------------- */
 
 /* Outputs of rows that did not train what gave them. */
+struct machine_job;
+
 struct machine_held_out {
-    int64_t count;               /* the first rows of the job */
+    int64_t first, count;        /* rows of the job */
     struct machine_target scale; /* of a regression: what the outputs are in units of; borrowed */
     double *f;                   /* count by outputs, column-major, from malloc */
 };
@@ -291,6 +293,14 @@ gram_status gram_machine_leaf_fit(gram_context *g, const struct machine_params *
  * the host; and of x where the context computes. */
 gram_status gram_machine_leaf_predict(gram_context *g, const struct machine_leaf *leaf,
                                       int64_t rows, const void *x, double *out);
+/* machine_refit.c: whether a leaf that `seen` rows have taught its metric is to have its ridge and
+ * its score from a part of the others; and the ridge of params that these choose, with their
+ * outputs (held.f is NULL where no ridge can be solved). */
+bool gram_machine_refit_pays(const struct machine_job *job, const struct machine_data *data,
+                             int64_t seen);
+gram_status gram_machine_refit(gram_context *g, struct machine_params *params,
+                               const struct machine_data *data, struct machine_report *report,
+                               struct machine_held_out *held);
 /* g may be NULL for a leaf on the CPU. */
 void gram_machine_leaf_destroy(gram_context *g, struct machine_leaf *leaf);
 /* Brings a leaf that was trained on a GPU to the CPU, where it outlives the context. */

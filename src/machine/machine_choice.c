@@ -193,8 +193,9 @@ static gram_status plain(gram_context *g, const struct large *l,
     return gram_machine_metric_create(g, l->train.width, params->full, &out->metric);
 }
 
-static gram_status try_params(gram_context *g, struct large *l, const struct machine_params *params,
-                              int64_t rows, int rounds, struct choice *best)
+gram_status gram_machine_choice_try(gram_context *g, struct large *l,
+                                    const struct machine_params *params, int64_t rows, int rounds,
+                                    struct choice *best)
 {
     struct choice c;
     gram_status status = plain(g, l, params, &c);
@@ -219,14 +220,14 @@ static gram_status try_kernels(gram_context *g, struct large *l, int64_t rows, i
     };
     const gram_machine_options *o = &l->job->o;
 
-    TRY(try_params(g, l, params, rows, rounds, best));
+    TRY(gram_machine_choice_try(g, l, params, rows, rounds, best));
     for (size_t i = 0; o->p == 0 && o->q == 0 && i < sizeof kernels / sizeof *kernels; i++) {
         struct machine_params other = *params;
 
         other.p = kernels[i].p;
         other.q = kernels[i].q;
         if (other.p != params->p || other.q != params->q)
-            TRY(try_params(g, l, &other, rows, rounds, best));
+            TRY(gram_machine_choice_try(g, l, &other, rows, rounds, best));
     }
     return GRAM_OK;
 }
@@ -245,12 +246,12 @@ static gram_status try_metrics(gram_context *g, struct large *l, int64_t rows, i
     other.full = !other.full;
     if (o->metric == GRAM_METRIC_AUTO &&
         (!other.full || gram_machine_full_metric(l->job, l->train.width)))
-        TRY(try_params(g, l, &other, rows, rounds, best));
+        TRY(gram_machine_choice_try(g, l, &other, rows, rounds, best));
     for (size_t i = 0; o->metric_power == 0 && i < sizeof powers / sizeof *powers; i++) {
         other = best->params;
         other.power = powers[i];
         if (powers[i] != power)
-            TRY(try_params(g, l, &other, rows, rounds, best));
+            TRY(gram_machine_choice_try(g, l, &other, rows, rounds, best));
     }
     return GRAM_OK;
 }

@@ -77,8 +77,8 @@ static gram_status score_part(gram_context *g, const struct machine_job *job,
         target.shift = scale->shift;
         target.scale = scale->scale;
     }
-    return gram_machine_score_outputs(g, &target, &job->target[part], job->row, held->count,
-                                      held->f + part * held->count, score);
+    return gram_machine_score_outputs(g, &target, &job->target[part], job->row + held->first,
+                                      held->count, held->f + part * held->count, score);
 }
 
 static void describe_score(struct gram_json_text *t, const gram_machine_score *score, bool classes)

@@ -22,6 +22,7 @@ enum {
     /* A metric is an average over rows: it settles long before the machine itself does, whose
      * solves grow with the square of the rows and more. */
     METRIC_ROWS = 6000,
+    HALF_ROWS = 12000,     /* or half of the rows up to so many: the others are left to be scored */
     METRIC_ROWS_EACH = 400 /* feature */
 };
 
@@ -106,30 +107,47 @@ static gram_status part_of(gram_context *g, const struct machine_job *job,
     return GRAM_OK;
 }
 
+/* The last rows, by which the best round is chosen. */
+static int64_t validation_rows(const struct machine_job *job, const struct machine_params *params,
+                               int64_t rows)
+{
+    double fraction = job->o.validation > 0 ? job->o.validation : 0.2;
+
+    if (params->rounds_known)
+        return 0;
+    return gram_least(gram_most(1, (int64_t)(fraction * (double)rows)), VALIDATION_ROWS);
+}
+
+/* The first rows, from which a metric is learned. */
+static int64_t metric_rows(const struct machine_job *job, const struct machine_params *params,
+                           const struct machine_data *all)
+{
+    int64_t most = job->o.metric_rows;
+
+    if (most == 0)
+        most = gram_most(gram_most(METRIC_ROWS, METRIC_ROWS_EACH * all->width),
+                         gram_least(all->rows / 2, HALF_ROWS));
+    return gram_least(most, all->rows - validation_rows(job, params, all->rows));
+}
+
 gram_status gram_machine_learn_metric(gram_context *g, const struct machine_job *job,
                                       const struct machine_params *params,
                                       const struct machine_data *all, struct machine_metric *out,
                                       struct machine_report *report)
 {
-    double fraction = job->o.validation > 0 ? job->o.validation : 0.2;
-    int64_t held = params->rounds_known ? 0 : (int64_t)(fraction * (double)all->rows);
-    int64_t *rows = malloc((size_t)all->rows * sizeof *rows + 1), used, most = job->o.metric_rows;
+    int64_t held = validation_rows(job, params, all->rows);
+    int64_t *rows = malloc((size_t)all->rows * sizeof *rows + 1);
     struct machine_encoded train = {0}, valid = {0};
     struct machine_leaf leaf = {0};
     gram_status status;
 
-    if (!params->rounds_known)
-        held = held < 1 ? 1 : held < VALIDATION_ROWS ? held : VALIDATION_ROWS;
-    used = all->rows - held;
-    if (most == 0)
-        most = gram_most(METRIC_ROWS, METRIC_ROWS_EACH * all->width);
     if (!rows)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)all->rows);
     for (int64_t i = 0; i < all->rows; i++)
         rows[i] = i;
-    status = part_of(g, job, all, rows, gram_least(used, most), &train);
+    status = part_of(g, job, all, rows, metric_rows(job, params, all), &train);
     if (status == GRAM_OK)
-        status = part_of(g, job, all, rows + used, held, &valid);
+        status = part_of(g, job, all, rows + all->rows - held, held, &valid);
     if (status == GRAM_OK)
         status = gram_machine_leaf_fit(g, params, &train.data, &valid.data, &leaf, report);
     if (status == GRAM_OK)
@@ -141,15 +159,34 @@ gram_status gram_machine_learn_metric(gram_context *g, const struct machine_job 
     return status;
 }
 
-/* Trains one leaf on all rows of data, its metric first if the recipe learns one. */
+/* The ridge of params is chosen once more, and the outputs of rows that were held out for it become
+ * those of the job. */
+static gram_status refit(gram_context *g, struct machine_job *job, struct machine_params *params,
+                         const struct machine_data *data, struct machine_report *report)
+{
+    struct machine_held_out held;
+
+    TRY(gram_machine_refit(g, params, data, report, &held));
+    if (!held.f)
+        return GRAM_OK;
+    free(job->held.f);
+    gram_machine_target_return(&job->held.scale);
+    job->held = held;
+    job->held_apart = true;
+    return gram_machine_target_borrow(g, &job->kind, &job->held.scale);
+}
+
+/* Trains one leaf on all rows of data, its metric first if the recipe learns one.  alone: it is the
+ * whole machine. */
 static gram_status train_leaf(gram_context *g, struct machine_job *job,
-                              const struct machine_params *params, const struct machine_data *data,
-                              struct machine_leaf *out)
+                              struct machine_params *params, const struct machine_data *data,
+                              bool alone, struct machine_leaf *out)
 {
     const struct machine_data none = {0};
     struct machine_params last = *params;
     struct machine_metric metric = {0};
     struct machine_report report = {0};
+    int64_t seen = 0;
     gram_status status = GRAM_OK;
 
     gram_machine_progress(job, 0, "training");
@@ -157,14 +194,18 @@ static gram_status train_leaf(gram_context *g, struct machine_job *job,
         gram_machine_progress(job, 0, "learning which features matter");
         status = gram_machine_learn_metric(g, job, params, data, &metric, &report);
         last.start = &metric;
+        seen = metric_rows(job, params, data);
         job->report.rounds =
             report.rounds > job->report.rounds ? report.rounds : job->report.rounds;
         job->report.score += report.score * (double)data->rows;
         gram_machine_progress(job, 0.7, "training"); /* it solves at least twice before */
     }
     last.iterations = 0;
+    if (status == GRAM_OK && alone && gram_machine_refit_pays(job, data, seen))
+        status = refit(g, job, &last, data, &report);
     if (status == GRAM_OK)
         status = gram_machine_leaf_fit(g, &last, data, &none, out, &report);
+    params->ridge = last.ridge;
     gram_machine_metric_destroy(&metric);
     job->report.kernel_seconds += report.kernel_seconds;
     job->report.solve_seconds += report.solve_seconds;
@@ -233,13 +274,12 @@ static gram_status add_importance(gram_context *g, const struct machine_params *
 
 /* One member's leaf on the rows of data, and what it adds to the importances. */
 static gram_status train_member(gram_context *g, struct machine_job *job,
-                                const struct machine_params *params,
-                                const struct machine_data *data, double weight,
-                                gram_machine *machine, struct machine_leaf *leaf)
+                                struct machine_params *params, const struct machine_data *data,
+                                double weight, gram_machine *machine, struct machine_leaf *leaf)
 {
     gram_status status;
 
-    TRY(train_leaf(g, job, params, data, leaf));
+    TRY(train_leaf(g, job, params, data, machine->leaves * machine->members == 1, leaf));
     gram_machine_progress(job, 0.9, "weighing features");
     status = add_importance(g, params, data, leaf, weight, machine);
     if (status == GRAM_OK)
@@ -251,9 +291,8 @@ static gram_status train_member(gram_context *g, struct machine_job *job,
 
 /* All members of one leaf. */
 static gram_status train_members(gram_context *g, struct machine_job *job,
-                                 const struct machine_recipe *recipe,
-                                 const struct machine_data *data, int64_t leaf,
-                                 gram_machine *machine)
+                                 struct machine_recipe *recipe, const struct machine_data *data,
+                                 int64_t leaf, gram_machine *machine)
 {
     const double from = job->from, to = job->to;
     gram_status status = GRAM_OK;
@@ -268,7 +307,7 @@ static gram_status train_members(gram_context *g, struct machine_job *job,
 }
 
 static gram_status train_leaves(gram_context *g, struct machine_job *job,
-                                const struct machine_recipe *recipe, const struct machine_data *all,
+                                struct machine_recipe *recipe, const struct machine_data *all,
                                 gram_machine *machine)
 {
     struct machine_leaf_rows rows = {0};
@@ -363,11 +402,13 @@ static gram_status build(gram_context *g, struct machine_job *job,
     for (int64_t c = 0; status == GRAM_OK && c < machine->encoder->columns; c++)
         machine->importance[c] = sum > 0 ? machine->importance[c] / sum : 0;
     if (status == GRAM_OK && job->kind.classes > 0 && job->held.f)
-        status = gram_machine_target_calibrate(g, job->target, job->row, job->o.weights,
-                                               job->held.count, job->held.f, &job->kind);
+        status =
+            gram_machine_target_calibrate(g, job->target, job->row + job->held.first,
+                                          job->o.weights, job->held.count, job->held.f, &job->kind);
     if (status == GRAM_OK && job->held.f)
-        status = gram_machine_target_conform(g, job->target, job->row, job->o.weights, &job->held,
-                                             choices(&job->o), &job->kind);
+        status =
+            gram_machine_target_conform(g, job->target, job->row + job->held.first, job->o.weights,
+                                        &job->held, choices(&job->o), &job->kind);
     machine->target = job->kind; /* the machine owns it from here on */
     job->kind = (struct machine_target){0};
     return status == GRAM_OK ? gram_machine_describe_fit(g, job, &last, machine) : status;

@@ -30,8 +30,17 @@ double gram_machine_squared_error(const struct machine_data *data, const double 
 gram_status gram_machine_choice_copy(gram_context *g, const struct choice *from, struct choice *to);
 gram_status gram_machine_choice_train(gram_context *g, struct large *l, int64_t count, int64_t rows,
                                       bool near, struct choice *c, struct machine_leaf *leaf);
+gram_status gram_machine_choice_try(gram_context *g, struct large *l,
+                                    const struct machine_params *params, int64_t rows, int rounds,
+                                    struct choice *best);
 gram_status gram_machine_choose(gram_context *g, struct large *l,
                                 const struct machine_params *params, struct choice *best);
+
+/* machine_wide.c: whether a table has more rows than the search looks at, and is not large; and the
+ * search's choice (params), which becomes that of machines of few centres if theirs is better. */
+bool gram_machine_is_wide(const gram_context *g, const struct machine_job *job);
+gram_status gram_machine_wide_choose(gram_context *g, struct machine_job *job,
+                                     gram_transform transform, struct machine_params *params);
 
 /* Whether that many rows are learned by centres and corrections. */
 bool gram_machine_is_large(const gram_context *g, const struct machine_job *job, int64_t rows);

@@ -11,6 +11,8 @@
  * feature learning with every form and power of the metric for the best families.  The second one
  * decides among the best trial without a metric and the best of each form, on more rows.  The last
  * one has the winner alone: each half is scored in the metric of the other one, but among all rows.
+ * Where there are many more rows, machines of centres may change the choice before
+ * (machine_wide.c), and the leaf of all rows has its ridge chosen again (machine_refit.c).
  * What the caller gave is never varied.  The numbers of rows depend on the sizes alone, so
  * that a fit is repeatable.  With options.search trials go on with larger levels until the time is
  * up.
@@ -18,6 +20,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/random.h"
+#include "machine_large.h"
 #include "machine_trial.h"
 #ifdef __GLIBC__
 #  include <malloc.h>
@@ -440,13 +443,16 @@ static gram_status last_trial(gram_context *g, struct search *s, int ridges, str
     struct machine_metric metric[PARTS] = {{0}, {0}};
     int rounds = s->level.parts == PARTS ? t->params.iterations : 0;
     double near[MOST_RIDGES];
-    int count = ridges_near(s, t->params.ridge, near);
+    int count;
     gram_status status = GRAM_OK;
 
     show(s);
     t->score = INFINITY;
     for (int round = 0; status == GRAM_OK && round < rounds; round++)
         status = learn(g, s, t, metric);
+    if (status == GRAM_OK && s->wide && !s->given_ridge) /* its ridge is that of few centres */
+        status = gram_machine_trial_score(g, s, metric, path_ridges, RIDGES, t);
+    count = ridges_near(s, t->params.ridge, near);
     if (status == GRAM_OK)
         status = gram_machine_trial_score(g, s, metric, near, count < ridges ? count : ridges, t);
     for (int p = 0; p < PARTS; p++)
@@ -522,6 +528,8 @@ static gram_status run(gram_context *g, struct search *s, struct machine_recipe 
     s->job->with = best->score;
     if (!(best->score < 0.995 * plain.score)) /* less is not worth a metric */
         best = &plain;
+    if (s->wide)
+        TRY(gram_machine_wide_choose(g, s->job, best->transform, &best->params));
     TRY(try_last(g, s, best, &ensemble, out));
     recipe->member[0].params = best->params; /* if nothing could be scored again */
     recipe->member[0].params.rounds_known = true;
@@ -561,6 +569,7 @@ gram_status gram_machine_search(gram_context *g, struct machine_job *job,
                        .random = job->o.seed,
                        .given_ridge = job->o.regularization > 0,
                        .members = members_of(job),
+                       .wide = gram_machine_is_wide(g, job),
                        .opened = gram_seconds()};
     gram_status status;
 

@@ -367,11 +367,14 @@ void gram_machine_target_probabilities(const struct machine_target *target, cons
 /* ---- Calibration ----------------------------------------------------------------------------- */
 
 /*
- * p_j = exp(a f_j + c log pi_j) / sum_i exp(a f_i + c log pi_i), where pi are the shares of the
- * classes: temperature scaling (Guo, Pleiss, Sun and Weinberger, ICML 2017), with a weight of the
- * prior, which is Platt's scaling where there are two classes.  The mean log loss is convex in a
- * and c; Newton's method with halved steps finds its minimum.  A share 1 / (rows + 1) of the
- * uniform distribution is mixed in, since so many rows cannot show that a class is rarer.
+ * p_j = (1 - u) exp(a f_j + c log pi_j) / sum_i exp(a f_i + c log pi_i) + u / classes, where pi are
+ * the shares of the classes: temperature scaling (Guo, Pleiss, Sun and Weinberger, ICML 2017), with
+ * a weight of the prior, which is Platt's scaling where there are two classes, and a share u of
+ * labels that say nothing, without which some wrong labels far from all others of their class would
+ * make every probability timid.  The mean log loss is convex in a and c; Newton's method with
+ * halved steps finds its minimum.  u is found by expectation and maximisation (Dempster, Laird and
+ * Rubin, JRSS B 39, 1977), which never raises the loss; it is 1 / (rows + 1) or more, since so many
+ * rows cannot show that a class is rarer.
  */
 struct calibration {
     const struct machine_target *target;
@@ -451,6 +454,51 @@ static void minimise(const struct calibration *k, double *at, double *v)
     }
 }
 
+/* The share of the uniform distribution in a row's probability of its own class. */
+static double uniform_share(const struct calibration *k, const double *at, double uniform,
+                            int64_t row, double *v)
+{
+    const double flat = uniform / (double)k->target->classes;
+    double most = -INFINITY, sum = 0;
+
+    for (int64_t j = 0; j < k->target->classes; j++) {
+        v[j] = at[0] * output_of(k->target, k->f + row, k->count, j) + at[1] * k->prior[j];
+        most = fmax(most, v[j]);
+    }
+    for (int64_t j = 0; j < k->target->classes; j++)
+        sum += exp(v[j] - most);
+    return flat / (flat + (1 - uniform) * exp(v[k->class[row]] - most) / sum);
+}
+
+enum {
+    MOST_MIXES = 40
+};
+
+/* (a, c) and the share of the uniform distribution; room is for as many numbers as rows. */
+static double mix(const struct calibration *k, double *at, double *v, double *room)
+{
+    const double least = 1 / (double)(k->count + 1);
+    struct calibration sure = *k;
+    double uniform = 0.02, before = 1;
+
+    minimise(k, at, v);
+    sure.weight = room;
+    for (int step = 0; step < MOST_MIXES && fabs(uniform - before) > 1e-3 * uniform; step++) {
+        double sum = 0;
+
+        for (int64_t i = 0; i < k->count; i++) {
+            const double share = uniform_share(k, at, uniform, i, v);
+
+            room[i] = (1 - share) * k->weight[i];
+            sum += share * k->weight[i];
+        }
+        before = uniform;
+        uniform = fmax(sum / (double)k->count, least);
+        minimise(&sure, at, v);
+    }
+    return uniform;
+}
+
 /* The logarithms of the shares of the classes, each of which counts once more than it is there. */
 static void priors(const struct machine_target *target, const struct calibration *k, double *out)
 {
@@ -517,11 +565,11 @@ gram_status gram_machine_target_calibrate(gram_context *g, const gram_column *co
 {
     const struct left_out from = {column, rows, weights, count, f};
     int64_t classes = target->classes, outputs = gram_machine_target_outputs(target);
-    size_t numbers = (size_t)(count * (outputs + 1) + 2 * classes);
-    double *own = malloc(numbers * sizeof *own + 1), at[2] = {1, 0};
+    size_t numbers = (size_t)(count * (outputs + 2) + 2 * classes);
+    double *own = malloc(numbers * sizeof *own + 1), at[2] = {1, 0}, uniform = 1;
     int64_t *class = malloc((size_t)count * sizeof *class + 1);
     double *calibration = malloc((size_t)(classes + CALIBRATION_NUMBERS) * sizeof *calibration);
-    double *prior = own ? own + count * (outputs + 1) : NULL;
+    double *prior = own ? own + count * (outputs + 2) : NULL;
     double *weight = own ? own + count * outputs : NULL;
     struct calibration k = {
         .target = target, .f = own, .class = class, .weight = weight, .prior = prior};
@@ -536,11 +584,11 @@ gram_status gram_machine_target_calibrate(gram_context *g, const gram_column *co
     k.count = known(target, &from, class, weight, own);
     priors(target, &k, prior);
     if (k.count > 0)
-        minimise(&k, at, prior + classes);
+        uniform = mix(&k, at, prior + classes, weight + count);
     calibration[0] = at[0];
     for (int64_t j = 0; j < classes; j++)
         calibration[1 + j] = at[1] * k.prior[j];
-    calibration[1 + classes] = 1 / (double)(k.count + 1);
+    calibration[1 + classes] = uniform;
     free(own);
     free(class);
     if (k.count > 0 && at[0] > 0) {

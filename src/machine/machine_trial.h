@@ -49,6 +49,7 @@ struct search {
     double before;       /* when the last trial ended */
     int tried, levels;   /* trials, and levels that were opened */
     bool given_ridge;
+    bool wide; /* there are more rows than its levels look at */
     uint64_t random;
     int members;                       /* the most of an ensemble */
     bool keeps;                        /* the outputs of trials are kept */

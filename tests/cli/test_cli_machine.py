@@ -52,7 +52,7 @@ def test_centres_hold_rows_out(tmp_path):
     report = gram_json(*arguments, "--centres", "20", cwd=tmp_path)
     assert report["machine"].get("centres") in (20, None) and report["held_out"]["rows"] == 30
     assert report["held_out"]["score"] == report["score"] and "leave_one_out" not in report
-    assert "rows not learned from: rmse" in gram(*arguments, "--centres", "20", cwd=tmp_path)
+    assert "rows held out: rmse" in gram(*arguments, "--centres", "20", cwd=tmp_path)
     assert "leave_one_out" in gram_json(*arguments, "--centres", "0", cwd=tmp_path)
     said = refusal(*arguments, "--centres", "20", "--fixed", status=USAGE, cwd=tmp_path)
     assert "--centres and --fixed" in said

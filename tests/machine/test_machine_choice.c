@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/random.h"
+#include "machine/machine.h"
 #include "machine_sample.h"
 #include <math.h>
 #include <stdlib.h>
@@ -232,6 +233,49 @@ static void probabilities_are_calibrated(struct harness *h)
     made_free(&fresh);
 }
 
+/* The outputs tell two of three classes apart by their difference m, up to labels of which one in
+ * ten is drawn: the probability rises steeply in m and ends at 0.93.  A slope alone is either too
+ * small near m = 0 or too large for the labels that are wrong; its loss is 0.05 above the least. */
+static void wrong_labels_do_not_make_probabilities_timid(struct harness *h)
+{
+    enum {
+        COUNT = 4000,
+        CLASSES = 3
+    };
+    static double f[CLASSES * COUNT], class[COUNT];
+    static int64_t rows[COUNT];
+    const gram_column column = {.name = "y", .numbers = class};
+    struct machine_target target = {0};
+    double ideal = 0, loss = 0, p[CLASSES];
+    uint64_t state = 23;
+
+    for (int64_t i = 0; i < COUNT; i++) {
+        double m = 2 * gram_random_unit(&state) - 1, first = 1 / (1 + exp(-20 * m));
+        bool drawn = gram_random_unit(&state) < 0.1;
+
+        rows[i] = i;
+        f[i] = (1 + m) / 2;
+        f[COUNT + i] = (1 - m) / 2;
+        class[i] = drawn                              ? (double)gram_random_below(&state, CLASSES)
+                   : gram_random_unit(&state) < first ? 0
+                                                      : 1;
+        ideal -= log(0.1 / CLASSES + 0.9 * (class[i] > 1 ? 0 : class[i] > 0 ? 1 - first : first));
+    }
+    CHECK(h,
+          gram_machine_target_fit(h->g, &column, GRAM_CLASSIFICATION, rows, COUNT, &target) ==
+                  GRAM_OK &&
+              gram_machine_target_calibrate(h->g, &column, rows, NULL, COUNT, f, &target) ==
+                  GRAM_OK,
+          "%s", gram_message(h->g));
+    for (int64_t i = 0; i < COUNT; i++) {
+        gram_machine_target_probabilities(&target, f + i, COUNT, p, 1);
+        loss -= log(p[(int)class[i]]);
+    }
+    CHECK(h, loss < ideal + 0.005 * COUNT, "log loss %g, of the truth %g", loss / COUNT,
+          ideal / COUNT);
+    gram_machine_target_destroy(&target);
+}
+
 static void the_same_seed_chooses_the_same(struct harness *h)
 {
     struct made train = make(150, 3, 0.1, 9);
@@ -353,15 +397,16 @@ static void few_rows_are_fitted(struct harness *h)
 }
 
 static const struct test_function tests[] = {
-    {                  "noise_is_not_learned",                   noise_is_not_learned},
-    {   "features_are_learned_where_it_helps",    features_are_learned_where_it_helps},
-    {           "what_is_given_is_not_varied",            what_is_given_is_not_varied},
-    {           "the_score_is_that_of_refits",            the_score_is_that_of_refits},
-    {          "probabilities_are_calibrated",           probabilities_are_calibrated},
-    {        "the_same_seed_chooses_the_same",         the_same_seed_chooses_the_same},
-    {"several_machines_are_no_worse_than_one", several_machines_are_no_worse_than_one},
-    {                  "members_share_a_tree",                   members_share_a_tree},
-    {                   "few_rows_are_fitted",                    few_rows_are_fitted},
+    {                        "noise_is_not_learned",                         noise_is_not_learned},
+    {         "features_are_learned_where_it_helps",          features_are_learned_where_it_helps},
+    {                 "what_is_given_is_not_varied",                  what_is_given_is_not_varied},
+    {                 "the_score_is_that_of_refits",                  the_score_is_that_of_refits},
+    {                "probabilities_are_calibrated",                 probabilities_are_calibrated},
+    {"wrong_labels_do_not_make_probabilities_timid", wrong_labels_do_not_make_probabilities_timid},
+    {              "the_same_seed_chooses_the_same",               the_same_seed_chooses_the_same},
+    {      "several_machines_are_no_worse_than_one",       several_machines_are_no_worse_than_one},
+    {                        "members_share_a_tree",                         members_share_a_tree},
+    {                         "few_rows_are_fitted",                          few_rows_are_fitted},
 };
 
 int main(void)
