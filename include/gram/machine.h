@@ -189,7 +189,9 @@ typedef struct gram_machine gram_machine;
  *
  * The same seed, number of threads and data give the same bytes.  Peak memory, beyond that of the
  * process, is one square matrix with as many rows as the largest leaf, plus a tenth of that; or of
- * the centres three in f64, if that is more.
+ * the centres three in f64, if that is more.  Where leaf_rows is given and such a matrix takes more
+ * than four fifths of the memory that is available, conjugate gradients compute its elements anew
+ * for each product instead, which takes longer, and another order of sums.
  * Scratch that the context holds is freed first.  *out is NULL on an error.
  *
  * CUDA: the tables are on the CPU, and the features, kernel matrices, solves and gradients are on
@@ -691,8 +693,8 @@ typedef struct gram_krr_options {
  *
  * Memory, allocated by the call: in f64 x, 7 n numbers per column on the CPU, and 6 of the dtype
  * where the context computes; n (rank + d) numbers of the dtype and 8 rank^2 of f64 (CG; while the
- * preconditioner is made on a GPU also n rank of f64); n^2 of f64 (CHOLESKY); 5 m^2 of f64, and 3
- * m^2 while it iterates (CENTRES); with options.rows, 32 MB or 512 rows in the place of x.  CUDA:
+ * preconditioner is made on a GPU also 2^15 rank of f64); n^2 of f64 (CHOLESKY); 5 m^2 of f64, and
+ * 3 m^2 while it iterates (CENTRES); with options.rows, 32 MB or 512 rows in the place of x.  CUDA:
  * the call waits for the result, and gives GRAM_UNSUPPORTED during a capture.
  *
  * After Diaz, Epperly, Frangella, Tropp and Webber, Robust, randomized preconditioning for kernel
