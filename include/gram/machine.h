@@ -756,13 +756,17 @@ typedef struct gram_krr_variance_options {
  * k_j, and r = k_j - (K + D) a its residual, computed afresh in f64.  Then
  *   k(z, z) - k_j^T a - a^T r = variance[j] + r^T (K + D)^-1 r,
  * so that the number on the left is never too small, and its error is of second order:
- *   0 <= r^T (K + D)^-1 r <= sum_i r_i^2 / D_i = e.
- * variance receives this number, or 0 if it is negative, and
+ *   0 <= r^T (K + D)^-1 r = min_f sum_i (r_i - f(x_i))^2 / D_i + |f|^2 <= e,
+ * over the functions f of the kernel's space.  e is what f = 0 or the best f = sum_s v_s k(., x_s)
+ * gives, with the pivots s of the preconditioner, at most 1000 of them, by products in f64; both
+ * are upper bounds however f was found.  variance receives this number, or 0 if it is negative, and
  *   bound = min(e, variance) + an allowance for rounding,
  * where u = 2^-52, M = max k(x_i, x_i), s = 16 u sqrt(n) M |a|_2 is that of r, and
  * s |a|_2 + 16 u (sqrt(n M k(z, z)) |a|_2 + k(z, z)) that of the sum, and for an f32 variance its
- * own.  |variance - truth| <= bound holds for every positive definite kernel.  e is pessimistic: it
- * takes the ridge for the least eigenvalue of K + D.
+ * own; e has that of its own sums.  |variance - truth| <= bound holds for every positive definite
+ * kernel.  On random problems the bound is some 2 times the error (median), with a preconditioner
+ * that is close to K + D less; without one (options.rank < 0) e takes the ridge for the least
+ * eigenvalue of K + D, and is pessimistic.
  *
  * GRAM_NUMERICAL: bound <= options.tolerance k(z, z) was not reached at some point, for the reason
  * in report->end and the message; the outputs hold the best that there is, and the report is of it.
@@ -772,7 +776,8 @@ typedef struct gram_krr_variance_options {
  * cancelled call does.
  *
  * Memory, allocated by the call: that of gram_krr_solve for as many columns as a block has, which
- * is 2^23 / n within its limits; for CHOLESKY n^2 of f64.  The time is that of as many solves as
+ * is 2^23 / n within its limits, and one column and 2 rank more for each; rank^2 of f64 for e; for
+ * CHOLESKY n^2 of f64.  The time is that of as many solves as
  * there are blocks.  CUDA: the call waits for the result, and gives GRAM_UNSUPPORTED during a
  * capture.
  *
