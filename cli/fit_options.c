@@ -54,6 +54,9 @@ const struct option_row fit_column_options[] = {
     INTEGER("max-categories", 0, "N", AT(max_categories), "256", 2, 1e9,
             "the most features per column: if it has more categories, the most frequent have a "
             "feature each, and all others, including new ones, share one"),
+    CHOICE("category-statistics", 0, "WHEN", AT(category_statistics), "auto", "auto|none",
+           "auto: give the levels of a category of many levels the mean of the target, too, where "
+           "they differ by more than chance; none: do not"),
     COLUMN_NAME("weights", 0, "COLUMN", AT(weights),
                 "the column with the weights of the rows, which are above 0"),
     TEXT("class-weight", 0, "WEIGHTS", AT(class_weight), NULL,
@@ -194,6 +197,7 @@ enum exit_status fit_options(const struct fit_settings *s, gram_machine_options 
     options->tolerance = or_zero(s->tolerance);
     options->validation = or_zero(s->validation);
     options->max_categories = s->max_categories;
+    options->category_statistics = (gram_category_statistics)s->category_statistics;
     options->leaf_rows = s->leaf_rows > 0 ? s->leaf_rows : 0;
     options->metric_rows = s->metric_rows > 0 ? s->metric_rows : 0;
     options->memory_limit = (int64_t)(or_zero(s->memory) * 0x1p30);

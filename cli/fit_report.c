@@ -56,6 +56,7 @@ static void categories_text(struct output *out, const char *description)
 {
     member_text(out, description, "most_frequent_categories",
                 "the most frequent categories are kept apart; all others count as one: ");
+    category_statistics_text(out, description);
 }
 
 /* The score where nothing was held out; null where the library has none either. */

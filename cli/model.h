@@ -89,6 +89,9 @@ void member_text(struct output *out, const char *description, const char *name,
 void class_weight_json(struct json *j, const char *description);
 void class_weight_text(struct output *out, const char *description);
 
+/* A line on the columns whose levels have means of the target; none if there are none. */
+void category_statistics_text(struct output *out, const char *description);
+
 /* A line on the members of an ensemble, from the library's description; none of one machine. */
 void ensemble_text(struct output *out, const char *description);
 

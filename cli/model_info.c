@@ -130,6 +130,7 @@ static void write_text(struct output *out, const struct model *m,
     output_text(out, "hyperparameters: ");
     write_settings(out, text, size);
     class_weight_text(out, gram_machine_describe(m->machine));
+    category_statistics_text(out, gram_machine_describe(m->machine));
     for (int i = 0; i < LENGTH(others); i++) {
         text = member(m, others[i], &size);
         output_format(out, "%s%s: ", i ? ", " : "", others[i]);

@@ -43,6 +43,12 @@ void member_text(struct output *out, const char *description, const char *name, 
     output_text(out, "\n");
 }
 
+void category_statistics_text(struct output *out, const char *description)
+{
+    member_text(out, description, "category_statistics",
+                "the mean of the target by level is a feature, too, with so many levels: ");
+}
+
 void class_weight_text(struct output *out, const char *description)
 {
     member_text(out, description, "class_weight", "weights of the classes: ");

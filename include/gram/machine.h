@@ -15,9 +15,8 @@ extern "C" {
 /* ---- Kernel machines ---------------------------------------------------------------------- */
 
 /*
- * A column of a table: n numbers (NaN where one is missing), or n texts (NULL where one is
- * missing), which are categories.  Exactly one of numbers and labels is set.  The memory is
- * borrowed for the call.
+ * A column of a table: n numbers (NaN where one is missing) or n texts (NULL likewise), which are
+ * categories: one of numbers and labels is set.  The memory is borrowed for the call.
  */
 typedef struct gram_column {
     const char *name; /* UTF-8; unique in its table */
@@ -55,6 +54,11 @@ typedef enum gram_metric {
     GRAM_METRIC_DIAGONAL = 1, /* one weight per feature */
     GRAM_METRIC_FULL = 2,     /* a symmetric matrix */
 } gram_metric;
+
+typedef enum gram_category_statistics {
+    GRAM_STATISTICS_AUTO = 0,
+    GRAM_STATISTICS_NONE = 1,
+} gram_category_statistics;
 
 /*
  * How a machine is trained.  Its kernel has a matrix W that may be learned:
@@ -113,6 +117,7 @@ typedef struct gram_machine_options {
     int64_t centres; /* of the machine that learns from all rows of a large table, >= 10 (see
                         gram_machine_fit); 0: as many as pay, from 80,000 rows on, or from 50,000
                         if they are more than leaf_rows, and none on a GPU; -1: none */
+    gram_category_statistics category_statistics; /* see gram_machine_fit */
 } gram_machine_options;
 
 /* clang-format off */
@@ -124,40 +129,36 @@ typedef struct gram_machine_options {
 typedef struct gram_machine gram_machine;
 
 /*
- * Trains a kernel ridge regression or a Recursive Feature Machine on the rows of a table.  It has a
- * kernel on encoded features, and coefficients alpha that solve
- *   k(x, z) = exp(-||W (x - z)||_p^q / L^q),
- *   (K + r diag(1 / weights)) alpha = Y.
- * With feature learning, W is learned again after each solve from the average gradient outer
- * product of the predictor (gram_agop), and the best round is kept.  A
- * regression standardises its target; a classification has one column of Y per class.  If there are
- * more rows than leaf_rows, they are split into a tree of leaves along the leading direction of the
- * AGOP of a first machine.
+ * Trains a kernel ridge regression or a Recursive Feature Machine on the rows of a table that have
+ * the target.  It has a kernel on encoded features, k(x, z) = exp(-||W (x - z)||_p^q / L^q), and
+ * coefficients alpha that solve (K + r diag(1 / weights)) alpha = Y.  With feature learning, W is
+ * learned again after each solve from the average gradient outer product of the predictor
+ * (gram_agop), and the best round is kept.  A regression standardises its target; a classification
+ * has one column of Y per class.  More rows than leaf_rows are split into a tree of leaves along
+ * the leading direction of the AGOP of a first machine.
  *
  * Choices: a sample of the rows is divided into two halves.  Kernels, bandwidths, ridges and
  * transforms are compared by their exact leave-one-out errors in both halves (gram_krr_path), and
  * rounds of feature learning by those of each half in the metric that the other one has taught, so
  * that no row is judged by what learned from it.  The best few are compared again on more rows.
- * From 8000 rows on, machines of 1000 centres (see large tables, below) then learn metrics from up
- * to 9000 rows, with other kernels, forms and powers beside the winner's, and what predicts the
- * rows held out of it best replaces it if its mean squared error is less by 1 % or more.
- * The winner has its ridge chosen once more, among up to 3000 rows; these outputs also give the
- * score in gram_machine_describe ("leave_one_out"), and for a classification the probabilities:
+ * From 8000 rows on, machines of 1000 centres (see below) learn metrics from up to 9000 rows, with
+ * other kernels, forms and powers beside the winner's; the best replaces it if its mean squared
+ * error on other rows is less by 1 % or more.  The winner has its ridge chosen once more, among up
+ * to 3000 rows; these outputs give the score ("leave_one_out" of gram_machine_describe), and for a
+ * classification the probabilities:
  *   p_j = (1 - u) exp(a f_j + c log pi_j) / sum_i exp(a f_i + c log pi_i) + u / classes,
  * with the outputs f and the shares pi of the classes, and a, c and u from the least log loss.
- * From 6000 rows on, one leaf that is no ensemble has its ridge chosen by a tenth of the rows, at
- * most 2000 that have not taught its metric: the others are solved for at ridges around the
- * winner's, and then all rows at the best one.  The outputs of the rows that were held out then
- * give the score ("held_out" of the description, in place of "leave_one_out"), the probabilities
- * and the intervals.
+ * From 6000 rows on, a tenth of them, at most 2000 that have not taught the metric, chooses the
+ * ridge of one leaf that is no ensemble: it is solved without them at ridges around the winner's,
+ * and with them at the best.  Their outputs without then give the score ("held_out" of the
+ * description, in place of "leave_one_out"), the probabilities and the intervals.
  *
  * Ensembles: the trials that are best together, each with the mean of the outputs of those before
  * it (greedy selection with replacement), are scored again with the winner.  If the weighted mean
  * of the best of them is better than the best one alone, by more than a standard error of the
  * difference between their losses row by row, the model has all of them: they share the encoding,
- * the target's scale and transform, and the tree, and its outputs are the weighted mean of theirs,
- * before calibration.  A model has at most options.ensemble machines; if that is 0, up to 6 from
- * 200 rows on where n^2 (n / 3 + 10 columns) is below 2e10, and otherwise one.
+ * the target's scale and transform, and the tree, and its outputs are the weighted mean of theirs.
+ * options.ensemble is the most; 0: 6 from 200 rows on where n^2 (n / 3 + 10 columns) < 2e10, or 1.
  *
  * Large tables: with options.centres > 0, or 0 and many rows (see there), and with search >= 0, a
  * base learns from all rows: f(z) = sum_j a_j k(c_j, z), whose centres c are some of the rows,
@@ -168,10 +169,9 @@ typedef struct gram_machine gram_machine;
  * rows, the bandwidth and the ridge.  The leaves of the tree are then fitted to what the base
  * leaves over, or to all of it if the first leaf is better so, and kept if the rows that were held
  * out are predicted better with them.  These rows give the score ("held_out"), the probabilities
- * and the intervals; they are not learned from.
- * options.centres = 0 takes as many as n m^2 = 2e12 allows, 2000 to 10,000, and leaves of about 1e9
- * / n rows, 4000 at least; leaf_rows limits them as ever.  On a GPU, whose leaves are large, it
- * means none.  After Williams and Seeger, NIPS 2000, and Rudi et al., NIPS 2017.
+ * and the intervals; they are not learned from.  options.centres = 0 takes as many as n m^2 = 2e12
+ * allows, 2000 to 10,000, and leaves of about 1e9 / n rows, 4000 at least; leaf_rows limits them.
+ * On a GPU it means none.  After Williams and Seeger, NIPS 2000, and Rudi et al., NIPS 2017.
  *
  * Encoding: numbers are shifted and scaled by the statistics of the training rows.  A missing
  * number is replaced by the median of the training rows and, if any number of its column was
@@ -180,24 +180,29 @@ typedef struct gram_machine gram_machine;
  * that is missing when none was missing in training, is encoded as zeros.  If a column has more
  * than max_categories categories, the max_categories - 1 most frequent (of equally frequent ones,
  * the first bytewise) have one feature each, and all others, including new ones, share one.
- * gram_machine_describe lists such columns in most_frequent_categories.  Labels that are all dates
- * (2024-03-01 with - / or . between its parts, 1.3.2024, 3/13/2024, with a time of day and a zone
- * or without) in one order of day and month alone become days, scaled as numbers, and sines and
- * cosines of the place in the year, the week and the day, where they cover these; a label that is
- * no such date counts as missing.  Constant columns have no
- * influence.  Rows with a missing target are left out.
+ * gram_machine_describe lists such columns in most_frequent_categories.  If ten categories of a
+ * column or more recur, and their targets differ by more than chance, each has the mean of every
+ * output (16 at most; of logarithms, if a target is positive and skewed), drawn towards the mean m
+ * of all rows, as a feature: (S + a m) / (W + a), with the weighted sum S and the weight W of its
+ * rows, and the variance a within categories over that between them.  A row of training has the
+ * sums of the rows before it in a random order, without its own target; a new category has m.  The
+ * description lists such columns in category_statistics.  After Micci-Barreca (2001) and
+ * Prokhorenkova et al., NeurIPS 2018.  Labels that are all dates (2024-03-01 with - / or . between
+ * its parts, 1.3.2024, 3/13/2024, with a time of day and a zone or without) in one order of day and
+ * month alone become days, scaled as numbers, and sines and cosines of the place in the year, the
+ * week and the day, where they cover these; a label that is no such date counts as missing.
  *
  * The same seed, number of threads and data give the same bytes.  Peak memory, beyond that of the
  * process, is one square matrix with as many rows as the largest leaf, plus a tenth of that; or of
  * the centres three in f64, if that is more.  Where leaf_rows is given and such a matrix takes more
  * than four fifths of the memory that is available, conjugate gradients compute its elements anew
- * for each product instead, which takes longer, and another order of sums.
- * Scratch that the context holds is freed first.  *out is NULL on an error.
+ * for each product, which takes longer, and another order of sums.  Scratch that the context holds
+ * is freed first.  *out is NULL on an error.
  *
- * CUDA: the tables are on the CPU, and the features, kernel matrices, solves and gradients are on
- * the GPU; the call waits for them.  GRAM_SOLVER_AUTO is Cholesky for up to 16,000 rows, and for
- * more rows if conjugate gradients do not reach the tolerance.  leaf_rows follows from the free
- * memory of the GPU, or from memory_limit if that is less.
+ * CUDA: the tables are on the CPU, features, kernel matrices, solves and gradients on the GPU, and
+ * the call waits.  GRAM_SOLVER_AUTO is Cholesky for up to 16,000 rows, and for more if conjugate
+ * gradients do not reach the tolerance.  leaf_rows follows from the GPU's free memory or a
+ * memory_limit below it.
  *
  * After Radhakrishnan et al., Science 383 (2024), and Beaglehole et al., xRFM, arXiv:2508.10053.
  */
@@ -231,9 +236,8 @@ GRAM_PUBLIC void gram_machine_destroy(gram_machine *machine);
 /*
  * Predicts the rows of a table.  out is a vector of f64 on the CPU with one element per row: the
  * predicted number, or the index of the most probable class; with several targets it is a matrix,
- * rows by targets.  Features are found in the table by
- * name.  A missing column, or a column of the other kind (numbers instead of labels), is an error.
- * Other columns are ignored.
+ * rows by targets.  Features are found in the table by name.  A missing column, or a column of the
+ * other kind (numbers instead of labels), is an error.  Other columns are ignored.
  */
 GRAM_API gram_status gram_machine_predict(gram_context *g, const gram_machine *machine,
                                           const gram_table *table, gram_tensor *out);
@@ -318,8 +322,8 @@ typedef struct gram_machine_score {
 } gram_machine_score;
 
 /* Compares predictions with the target, which is a column with the same rows; of several targets,
- * that of its name.  Rows without a
- * target are left out.  A label that was not a class in training counts as wrong. */
+ * that of its name.  Rows without a target are left out.  A label that was not a class in training
+ * counts as wrong. */
 GRAM_API gram_status gram_machine_evaluate(gram_context *g, const gram_machine *machine,
                                            const gram_table *table, const gram_column *target,
                                            gram_machine_score *score);

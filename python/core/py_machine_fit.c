@@ -13,32 +13,34 @@ static const char *const tasks[] = {"auto", "regression", "classification", NULL
 static const char *const solvers[] = {"auto", "cholesky", "cg", NULL};
 static const char *const transforms[] = {"auto", "none", "log", "sqrt", NULL};
 static const char *const metrics[] = {"auto", "diagonal", "full", NULL};
+static const char *const statistics[] = {"auto", "none", NULL};
 static const char *const dtypes[] = {"auto", "float32", "float64", NULL};
 
 #define AT(member) offsetof(gram_machine_options, member)
 static const struct py_option rows[] = {
-    {            "task",             AT(task),      tasks,  PY_CHOICE},
-    {          "search",           AT(search),       NULL,   PY_WHOLE},
-    {               "p",                AT(p),       NULL,  PY_NUMBER},
-    {               "q",                AT(q),       NULL,  PY_NUMBER},
-    {       "bandwidth",        AT(bandwidth),       NULL,  PY_NUMBER},
-    {  "regularization",   AT(regularization),       NULL,  PY_NUMBER},
-    {      "iterations",       AT(iterations),       NULL,   PY_WHOLE},
-    {          "metric",           AT(metric),    metrics,  PY_CHOICE},
-    {    "metric_power",     AT(metric_power),       NULL,  PY_NUMBER},
-    {"target_transform", AT(target_transform), transforms,  PY_CHOICE},
-    {          "solver",           AT(solver),    solvers,  PY_CHOICE},
-    {       "tolerance",        AT(tolerance),       NULL,  PY_NUMBER},
-    {      "validation",       AT(validation),       NULL,  PY_NUMBER},
-    {       "leaf_rows",        AT(leaf_rows),       NULL, PY_WHOLE64},
-    {    "memory_limit",     AT(memory_limit),       NULL, PY_WHOLE64},
-    {      "time_limit",       AT(time_limit),       NULL,  PY_NUMBER},
-    {            "seed",             AT(seed),       NULL, PY_WHOLE64},
-    {           "dtype",            AT(dtype),     dtypes,  PY_CHOICE},
-    {  "max_categories",   AT(max_categories),       NULL, PY_WHOLE64},
-    {     "metric_rows",      AT(metric_rows),       NULL, PY_WHOLE64},
-    {        "ensemble",         AT(ensemble),       NULL,   PY_WHOLE},
-    {         "centres",          AT(centres),       NULL, PY_WHOLE64},
+    {               "task",                AT(task),      tasks,  PY_CHOICE},
+    {             "search",              AT(search),       NULL,   PY_WHOLE},
+    {                  "p",                   AT(p),       NULL,  PY_NUMBER},
+    {                  "q",                   AT(q),       NULL,  PY_NUMBER},
+    {          "bandwidth",           AT(bandwidth),       NULL,  PY_NUMBER},
+    {     "regularization",      AT(regularization),       NULL,  PY_NUMBER},
+    {         "iterations",          AT(iterations),       NULL,   PY_WHOLE},
+    {             "metric",              AT(metric),    metrics,  PY_CHOICE},
+    {       "metric_power",        AT(metric_power),       NULL,  PY_NUMBER},
+    {   "target_transform",    AT(target_transform), transforms,  PY_CHOICE},
+    {             "solver",              AT(solver),    solvers,  PY_CHOICE},
+    {          "tolerance",           AT(tolerance),       NULL,  PY_NUMBER},
+    {         "validation",          AT(validation),       NULL,  PY_NUMBER},
+    {          "leaf_rows",           AT(leaf_rows),       NULL, PY_WHOLE64},
+    {       "memory_limit",        AT(memory_limit),       NULL, PY_WHOLE64},
+    {         "time_limit",          AT(time_limit),       NULL,  PY_NUMBER},
+    {               "seed",                AT(seed),       NULL, PY_WHOLE64},
+    {              "dtype",               AT(dtype),     dtypes,  PY_CHOICE},
+    {     "max_categories",      AT(max_categories),       NULL, PY_WHOLE64},
+    {        "metric_rows",         AT(metric_rows),       NULL, PY_WHOLE64},
+    {           "ensemble",            AT(ensemble),       NULL,   PY_WHOLE},
+    {            "centres",             AT(centres),       NULL, PY_WHOLE64},
+    {"category_statistics", AT(category_statistics), statistics,  PY_CHOICE},
 };
 
 /* The objects that a fit borrows while it runs. */

@@ -34,6 +34,7 @@ class _MachineOptions(TypedDict, total=False):
     metric_rows: int | None
     ensemble: int | None
     centres: int | None
+    category_statistics: Literal["auto", "none"]
 
 class _Score(TypedDict, total=False):
     metric: str

@@ -261,7 +261,8 @@ class _Machine(BaseEstimator):
                 raise ValueError("Only one class is left where the sample weights are not zero.")
         names = (
             "p q bandwidth regularization iterations metric metric_power metric_rows ensemble "
-            "centres solver target_transform time_limit validation max_categories memory_limit"
+            "centres solver target_transform time_limit validation max_categories memory_limit "
+            "category_statistics"
         )
         options = {name: getattr(self, name, None) for name in names.split()}
         if not isinstance(self.random_state, numbers.Integral):
@@ -363,6 +364,7 @@ class RFMRegressor(RegressorMixin, _Machine):
         validation=None,
         solver="auto",
         max_categories=None,
+        category_statistics="auto",
         memory_limit=None,
         device="cpu",
         random_state=None,
@@ -444,6 +446,7 @@ class RFMClassifier(ClassifierMixin, _Machine):
         validation=None,
         solver="auto",
         max_categories=None,
+        category_statistics="auto",
         memory_limit=None,
         device="cpu",
         random_state=None,

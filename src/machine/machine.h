@@ -19,6 +19,7 @@
  *   machine_metric.c  from the average gradient outer product to the next metric
  *   machine_target.c  targets and scores; machine_targets.c several of them
  *   machine_permutation.c  permutation importance
+ *   machine_statistics.c  targets of the statistics of levels
  *   machine_weights.c weights of the classes of a classification
  *   machine_conformal.c  intervals and sets of a level
  *   machine_file.c    model files
@@ -481,7 +482,13 @@ gram_status gram_machine_learn_metric(gram_context *g, const struct machine_job 
 struct gram_encoding gram_machine_encoding(const struct machine_job *job,
                                            enum gram_scaling scaling);
 
-/* Encodes rows of the job's table, with the targets under all scales side by side. */
+/* machine_statistics.c: an encoder from the first rows of the job. */
+gram_status gram_machine_encoder_fit(gram_context *g, const struct machine_job *job,
+                                     enum gram_scaling scaling, int64_t count,
+                                     struct gram_encoder **out);
+
+/* Encodes some of the job's rows, on which the encoder was fitted, with the targets under all
+ * scales side by side. */
 gram_status gram_machine_encode(gram_context *g, const struct machine_job *job,
                                 const struct gram_encoder *encoder, const int64_t *rows,
                                 int64_t count, struct machine_scales scales,

@@ -64,6 +64,19 @@ static void describe_categories(struct gram_json_text *t, const struct gram_enco
         gram_json_add(t, "}");
 }
 
+/* Columns whose levels have statistics, and how many levels. */
+static void describe_levels(struct gram_json_text *t, const struct gram_encoder *encoder)
+{
+    if (!gram_encoder_has_levels(encoder))
+        return;
+    gram_json_add_name(t, "category_statistics");
+    gram_json_add(t, "{");
+    for (int64_t c = 0; c < encoder->columns; c++)
+        if (encoder->column[c].levels > 0)
+            gram_json_add_pair(t, encoder->column[c].name, (double)encoder->column[c].levels);
+    gram_json_add(t, "}");
+}
+
 /* The score of one target, or of the only one, on the rows that were left out. */
 static gram_status score_part(gram_context *g, const struct machine_job *job,
                               const gram_machine *machine, int64_t part, gram_machine_score *score)
@@ -163,6 +176,7 @@ static gram_status describe_fit(gram_context *g, const struct machine_job *job,
     gram_json_add_word(t, "dtype", machine->dtype == GRAM_F32 ? "f32" : "f64");
     gram_json_add_pair(t, "seed", (double)job->o.seed);
     describe_categories(t, machine->encoder);
+    describe_levels(t, machine->encoder);
     describe_choices(t, recipe, r->ridge, machine);
     gram_machine_class_weights_json(t, job, &machine->target);
     if (recipe->members > 1)

@@ -2,7 +2,8 @@
  * machine_file.c - a machine to a model file and back
  *
  * Texts: "format" (gram.machine.1; with dates gram.machine.2; of an ensemble gram.machine.3; with a
- * base gram.machine.4; of several targets gram.machine.5), "version", "summary" (JSON).
+ * base gram.machine.4; of several targets gram.machine.5; with statistics of levels
+ * gram.machine.6), "version", "summary" (JSON).
  * Arrays: encoder.* (table_file.c), target.* (of several, "targets", how many, and target.<i>.*),
  * importance, tree.* (nodes by width, nodes by 2, nodes by 4), "members" (the weights of an
  * ensemble), and for every leaf i, member after member, leaf.<i>.x (rows by width), leaf.<i>.alpha
@@ -25,6 +26,7 @@
 #define FORMAT_MEMBERS "gram.machine.3"
 #define FORMAT_BASE    "gram.machine.4"
 #define FORMAT_TARGETS "gram.machine.5" /* with members or a base, or without */
+#define FORMAT_LEVELS  "gram.machine.6" /* with any of these, or without */
 
 enum {
     TARGET_NUMBERS = 3, /* transform, shift, scale */
@@ -215,6 +217,8 @@ static void put_leaf(struct gram_model_writer *w, const struct machine_leaf *lea
 
 static const char *format_of(const gram_machine *machine)
 {
+    if (gram_encoder_has_levels(machine->encoder))
+        return FORMAT_LEVELS;
     if (machine->target.parts > 0)
         return FORMAT_TARGETS;
     if (machine->base.rows > 0)
@@ -567,7 +571,7 @@ static bool known_format(const char *format)
 {
     return format && (strcmp(format, FORMAT) == 0 || strcmp(format, FORMAT_DATES) == 0 ||
                       strcmp(format, FORMAT_MEMBERS) == 0 || strcmp(format, FORMAT_BASE) == 0 ||
-                      strcmp(format, FORMAT_TARGETS) == 0);
+                      strcmp(format, FORMAT_TARGETS) == 0 || strcmp(format, FORMAT_LEVELS) == 0);
 }
 
 static gram_status read_machine(gram_context *g, const struct gram_model_file *file,
@@ -577,12 +581,14 @@ static gram_status read_machine(gram_context *g, const struct gram_model_file *f
     const void *importance, *leaves;
     char name[NAME_BYTES];
     size_t bytes;
-    bool targets, base, several;
+    bool any, targets, base, several;
 
     if (!known_format(format))
         return gram_model_bad(g, file, "its format is \"%s\", expected \"%s\"",
                               format ? format : "none", FORMAT);
-    targets = strcmp(format, FORMAT_TARGETS) == 0;
+    any = strcmp(format, FORMAT_LEVELS) == 0;
+    targets = any ? gram_model_find(file, "targets") != NULL : strcmp(format, FORMAT_TARGETS) == 0;
+    any |= targets;
     TRY(gram_model_need_encoder(g, file, &machine->encoder));
     TRY(targets ? need_parts(g, file, &machine->target) : need_target(g, file, &machine->target));
     bytes = (size_t)machine->encoder->columns * sizeof *machine->importance;
@@ -598,12 +604,11 @@ static gram_status read_machine(gram_context *g, const struct gram_model_file *f
     if (!machine->summary || !machine->importance)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the machine");
     memcpy(machine->importance, importance, bytes);
-    several =
-        targets ? gram_model_find(file, "members") != NULL : strcmp(format, FORMAT_MEMBERS) == 0;
+    several = any ? gram_model_find(file, "members") != NULL : strcmp(format, FORMAT_MEMBERS) == 0;
     TRY(need_members(g, file, several, machine));
     TRY(need_leaves(g, file, machine));
     leaf_name(name, machine->members * machine->leaves, "x");
-    base = targets ? gram_model_find(file, name) != NULL : strcmp(format, FORMAT_BASE) == 0;
+    base = any ? gram_model_find(file, name) != NULL : strcmp(format, FORMAT_BASE) == 0;
     if (!base)
         return GRAM_OK;
     return need_leaf(g, file, machine->members * machine->leaves, machine, &machine->base);

@@ -69,8 +69,9 @@ gram_status gram_machine_encode(gram_context *g, const struct machine_job *job,
 
     TRY(gram_machine_encoded_create(g, job, (int64_t[2]){count, encoder->width},
                                     each * scales.count, out));
-    status =
-        gram_encoder_apply(g, encoder, job->table, rows, count, job->o.dtype, (char *)out->data.x);
+    status = gram_encoder_apply_training(g, encoder, job->table, rows,
+                                         (int64_t[2]){rows - job->row, count}, job->o.dtype,
+                                         (char *)out->data.x);
     for (int t = 0; t < scales.count; t++)
         gram_machine_target_encode(&scales.of[t], job->target, rows, count, job->o.dtype,
                                    (char *)out->data.y + (size_t)t * column);
@@ -370,19 +371,19 @@ static int choices(const gram_machine_options *o)
 static gram_status build(gram_context *g, struct machine_job *job,
                          const struct machine_recipe *recipe, gram_machine *machine)
 {
-    const struct gram_encoding how = gram_machine_encoding(job, recipe->scaling);
     struct machine_recipe last = *recipe;
     struct machine_encoded all = {0};
     double sum = 0;
     gram_status status;
 
     machine->dtype = job->o.dtype;
-    TRY(gram_encoder_fit(g, job->table, job->row, job->rows, &how, &machine->encoder));
+    TRY(gram_machine_encoder_fit(g, job, recipe->scaling, job->rows, &machine->encoder));
     if (job->kind.classes == 0)
         TRY(gram_machine_target_scale(g, job->target, recipe->transform, job->row, job->rows,
                                       &job->kind));
     TRY(gram_machine_encode(g, job, machine->encoder, job->row, job->rows,
                             (struct machine_scales){1, &job->kind}, &all));
+    gram_encoder_forget_training(machine->encoder);
     for (int m = 0; m < recipe->members; m++) {
         if (!gram_machine_full_metric(job, all.data.width))
             last.member[m].params.full = false;
@@ -505,10 +506,11 @@ static gram_status check_options(gram_context *g, const gram_machine_options *o)
                          gram_dtype_name(o->dtype));
     if ((unsigned)o->task > GRAM_CLASSIFICATION || (unsigned)o->solver > GRAM_SOLVER_CG ||
         (unsigned)o->metric > GRAM_METRIC_FULL ||
-        (unsigned)o->target_transform > GRAM_TRANSFORM_SQRT)
+        (unsigned)o->target_transform > GRAM_TRANSFORM_SQRT ||
+        (unsigned)o->category_statistics > GRAM_STATISTICS_NONE)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.task, solver, metric or target_transform is not a value of its "
-                         "type");
+                         "options.task, solver, metric, target_transform or category_statistics is "
+                         "not a value of its type");
     return GRAM_OK;
 }
 

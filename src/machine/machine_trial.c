@@ -94,10 +94,9 @@ static gram_status level_room(gram_context *g, struct level *level)
 /* The first rows of the job, which are in random order, in so many parts. */
 static gram_status level_fill(gram_context *g, struct machine_job *job, struct level *level)
 {
-    const struct gram_encoding how = gram_machine_encoding(job, GRAM_STANDARDISE);
     gram_transform transform[TRANSFORMS] = {0};
     struct gram_encoder *encoder = NULL;
-    gram_status status = gram_encoder_fit(g, job->table, job->row, level->rows, &how, &encoder);
+    gram_status status = gram_machine_encoder_fit(g, job, GRAM_STANDARDISE, level->rows, &encoder);
 
     level->transforms = transforms_of(job, transform);
     for (int t = 0; status == GRAM_OK && t < level->transforms; t++) {

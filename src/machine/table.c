@@ -181,18 +181,25 @@ static int count_cycles(int dates)
     return !!(dates & GRAM_DATES_YEAR) + !!(dates & GRAM_DATES_WEEK) + !!(dates & GRAM_DATES_DAY);
 }
 
-int64_t gram_encoded_width(const struct gram_encoded_column *c)
+/* The features of a column of labels but for the statistics of its levels. */
+static int64_t one_hot_width(const struct gram_encoded_column *c)
 {
     const int64_t width = c->categories + c->other + c->missing;
 
+    return width < 2 ? 0 : width; /* one feature would tell nothing apart */
+}
+
+int64_t gram_encoded_width(const struct gram_encoded_column *c)
+{
     if (c->category)
-        return width < 2 ? 0 : width; /* one feature would tell nothing apart */
+        return one_hot_width(c) + (c->levels > 0 ? c->statistics : 0);
     return 1 + 2 * count_cycles(c->dates) + c->missing;
 }
 
-/* The categories of a column of labels, with at most `most` features. */
+/* The categories of a column of labels, and the statistics of its levels. */
 static gram_status fit_categories(gram_context *g, const gram_column *from, const int64_t *rows,
-                                  int64_t count, int64_t most, struct gram_encoded_column *c)
+                                  int64_t count, const struct gram_encoding *how,
+                                  struct gram_encoded_column *c)
 {
     const char **label = malloc((size_t)(count > 0 ? count : 1) * sizeof *label);
     int64_t present = 0;
@@ -201,15 +208,17 @@ static gram_status fit_categories(gram_context *g, const gram_column *from, cons
     for (int64_t i = 0; label && i < count; i++)
         if (from->labels[rows[i]])
             label[present++] = from->labels[rows[i]];
-    chosen = label && choose(label, present, most, c);
+    chosen = label && choose(label, present, how->max_categories, c);
     free(label);
     if (!chosen)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate memory to encode column \"%s\"",
                          from->name);
     c->missing = present < count;
-    c->width = gram_encoded_width(c);
-    if (c->width == 0)
+    if (one_hot_width(c) == 0)
         c->missing = false;
+    else if (how->statistics > 0)
+        TRY(gram_encoded_fit_levels(g, from, rows, count, how, c));
+    c->width = gram_encoded_width(c);
     return GRAM_OK;
 }
 
@@ -221,7 +230,7 @@ static int64_t category_feature(const struct gram_encoded_column *c, const char 
     if (c->width == 0)
         return -1;
     if (!label)
-        return c->missing ? c->width - 1 : -1;
+        return c->missing ? one_hot_width(c) - 1 : -1;
     found = bsearch(&label, c->category, (size_t)c->categories, sizeof *c->category, by_name);
     if (found)
         return found - c->category;
@@ -395,7 +404,7 @@ static gram_status fit_column(gram_context *g, const gram_column *from, const in
     if (from->labels) {
         if (!is_categorical(how, from->name))
             TRY(fit_dates(g, from, rows, count, how->scaling, c));
-        return c->dates ? GRAM_OK : fit_categories(g, from, rows, count, how->max_categories, c);
+        return c->dates ? GRAM_OK : fit_categories(g, from, rows, count, how, c);
     }
     return fit_numbers(g, from, rows, count, how->scaling, c);
 }
@@ -455,6 +464,7 @@ void gram_encoder_destroy(struct gram_encoder *encoder)
             free(c->category[j]);
         free(c->category);
         free(c->name);
+        gram_encoded_forget_levels(c);
     }
     free(encoder->column);
     free(encoder);
@@ -469,6 +479,7 @@ struct apply {
     int64_t count;
     gram_dtype dtype;
     void *features;
+    int64_t first; /* of the rows that the encoder was fitted on; -1: these are others */
 };
 
 static double number_feature(const struct gram_encoder *e, const struct gram_encoded_column *c,
@@ -525,6 +536,24 @@ static void set_dates(const struct apply *a, const struct gram_encoded_column *c
         set_feature(a, at, known ? 0 : 1);
 }
 
+/* Features of the label of the i-th row in a column of categories. */
+static void set_category(const struct apply *a, const struct gram_encoded_column *c, int64_t i,
+                         const char *label)
+{
+    const int64_t hot = category_feature(c, label), width = one_hot_width(c);
+    const int64_t at = i * a->encoder->width + c->first;
+    const double *statistic = NULL;
+
+    if (c->levels > 0 && a->first >= 0 && c->trained)
+        statistic = c->trained + (a->first + i) * c->statistics;
+    else if (c->levels > 0)
+        statistic = gram_encoded_level(c, label);
+    for (int64_t k = 0; k < width; k++)
+        set_feature(a, at + k, k == hot ? 1 : 0);
+    for (int64_t k = 0; statistic && k < c->statistics; k++)
+        set_feature(a, at + width + k, statistic[k]);
+}
+
 static void apply_rows(void *arg, int64_t index, int thread)
 {
     const struct apply *a = arg;
@@ -536,7 +565,7 @@ static void apply_rows(void *arg, int64_t index, int thread)
         int64_t row = a->rows ? a->rows[i] : i;
         for (int64_t j = 0; j < e->columns; j++) {
             const struct gram_encoded_column *c = &e->column[j];
-            int64_t at = i * e->width + c->first, hot;
+            int64_t at = i * e->width + c->first;
             if (c->dates) {
                 set_dates(a, c, at, a->from[j]->labels[row]);
                 continue;
@@ -548,9 +577,7 @@ static void apply_rows(void *arg, int64_t index, int thread)
                     set_feature(a, at + 1, isnan(value) ? 1 : 0);
                 continue;
             }
-            hot = category_feature(c, a->from[j]->labels[row]);
-            for (int64_t k = 0; k < c->width; k++)
-                set_feature(a, at + k, k == hot ? 1 : 0);
+            set_category(a, c, i, a->from[j]->labels[row]);
         }
     }
 }
@@ -575,14 +602,15 @@ static gram_status find_columns(gram_context *g, const struct gram_encoder *e,
     return GRAM_OK;
 }
 
-gram_status gram_encoder_apply(gram_context *g, const struct gram_encoder *encoder,
-                               const gram_table *table, const int64_t *rows, int64_t count,
-                               gram_dtype dtype, void *features)
+/* a has everything but the columns. */
+static gram_status apply(gram_context *g, const gram_table *table, struct apply *a)
 {
+    const struct gram_encoder *encoder = a->encoder;
     const gram_column **from = malloc(((size_t)encoder->columns + 1) * sizeof *from);
     const gram_column **sorted = sort_columns(table);
-    struct apply a = {encoder, from, rows, count, dtype, features};
     gram_status status;
+
+    a->from = from;
 
     if (from && sorted)
         status = find_columns(g, encoder, table, sorted, from);
@@ -590,10 +618,35 @@ gram_status gram_encoder_apply(gram_context *g, const struct gram_encoder *encod
         status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate a list of %lld columns",
                            (long long)encoder->columns);
     if (status == GRAM_OK)
-        gram_parallel_for(g, gram_ceil_div(count, ROWS_AT_A_TIME), apply_rows, &a);
+        gram_parallel_for(g, gram_ceil_div(a->count, ROWS_AT_A_TIME), apply_rows, a);
     free(sorted);
     free(from);
     return status;
+}
+
+gram_status gram_encoder_apply(gram_context *g, const struct gram_encoder *encoder,
+                               const gram_table *table, const int64_t *rows, int64_t count,
+                               gram_dtype dtype, void *features)
+{
+    return apply(g, table, &(struct apply){encoder, NULL, rows, count, dtype, features, -1});
+}
+
+gram_status gram_encoder_apply_training(gram_context *g, const struct gram_encoder *encoder,
+                                        const gram_table *table, const int64_t *rows,
+                                        const int64_t first_count[2], gram_dtype dtype,
+                                        void *features)
+{
+    struct apply a = {encoder, NULL, rows, first_count[1], dtype, features, first_count[0]};
+
+    return apply(g, table, &a);
+}
+
+void gram_encoder_forget_training(struct gram_encoder *encoder)
+{
+    for (int64_t i = 0; i < encoder->columns; i++) {
+        free(encoder->column[i].trained);
+        encoder->column[i].trained = NULL;
+    }
 }
 
 /* ---- What training rows did not have --------------------------------------------------------- */

@@ -8,7 +8,8 @@
  * is a value of its own, the last, if any was missing in training.  Where a column had more
  * categories than the encoding allows, the most frequent keep theirs and all others, those never
  * seen included, share one feature.  A category column with less than two values in training has no
- * features; a number that was constant is always 0.
+ * features; a number that was constant is always 0.  Behind the features of a category stand the
+ * statistics of its levels, if there are any (table_levels.c).
  *
  * An encoder is fitted once on the training rows, saved with the machine, and applied to any table
  * that has its columns by name.
@@ -32,6 +33,10 @@ enum {
     GRAM_DATES_ORDER_SHIFT = 4, /* an enum gram_date_order stands above */
 };
 
+enum {
+    GRAM_MOST_STATISTICS = 16 /* of a level */
+};
+
 struct gram_encoded_column {
     char *name;
     int64_t first, width; /* its features: [first, first + width) */
@@ -44,6 +49,13 @@ struct gram_encoded_column {
                                   1e15 of 0; scale 0: constant in training */
     double least, most; /* numbers and days in training; least > most: there was none; infinite:
                            an old file does not say */
+    /* Target statistics of the levels of a category, its last features: those of new rows, one row
+     * of `statistic` a level and one more for every other label, and of the rows of training. */
+    int64_t levels; /* 0: there are none */
+    char **level;   /* sorted bytewise */
+    int64_t statistics;
+    double *statistic; /* levels + 1 by statistics */
+    double *trained;   /* rows that it was fitted on by statistics; NULL once they are forgotten */
 };
 
 /* The number of features that a column takes, from everything else that is known of it. */
@@ -68,6 +80,11 @@ struct gram_encoding {
     const char *const *categorical_name;
     const gram_column *target; /* columns that are left out, by their names */
     int64_t targets;
+    /* What the statistics of levels are means of: of the rows that are fitted on, rows by
+     * statistics and column-major; 0: there are none.  With the weights of these rows, or NULL. */
+    int64_t statistics;
+    const double *statistic, *weight;
+    uint64_t seed;
 };
 
 /* Refuses NULLs, negative sizes, repeated or empty names, columns that are neither numbers nor
@@ -87,6 +104,14 @@ gram_status gram_encoder_apply(gram_context *g, const struct gram_encoder *encod
                                const gram_table *table, const int64_t *rows, int64_t count,
                                gram_dtype dtype, void *features);
 
+/* The same of rows that the encoder was fitted on, from the first-th of them on, whose statistics
+ * of levels are not those of new rows; and what ends the memory of them. */
+gram_status gram_encoder_apply_training(gram_context *g, const struct gram_encoder *encoder,
+                                        const gram_table *table, const int64_t *rows,
+                                        const int64_t first_count[2], gram_dtype dtype,
+                                        void *features);
+void gram_encoder_forget_training(struct gram_encoder *encoder);
+
 /* Whether no row had a value in training, so that the column may hold numbers or labels. */
 bool gram_encoded_is_empty(const struct gram_encoded_column *c);
 
@@ -103,10 +128,23 @@ gram_status gram_encoder_unseen(gram_context *g, const struct gram_encoder *enco
 
 void gram_encoder_destroy(struct gram_encoder *encoder);
 
+/* ---- Target statistics of levels ------------------------------------------------------------- */
+
+/* Adds the statistics of a column of labels, if it has enough levels, and any of the statistics
+ * differs between them by more than chance. */
+gram_status gram_encoded_fit_levels(gram_context *g, const gram_column *from, const int64_t *rows,
+                                    int64_t count, const struct gram_encoding *how,
+                                    struct gram_encoded_column *c);
+/* The statistics of a label, which may be NULL, of new rows. */
+const double *gram_encoded_level(const struct gram_encoded_column *c, const char *label);
+void gram_encoded_forget_levels(struct gram_encoded_column *c);
+
 /* ---- Encoders in model files ---------------------------------------------------------------- */
 
 /* Whether any column is of dates: older versions cannot read such a file. */
 bool gram_encoder_has_dates(const struct gram_encoder *encoder);
+/* The same of statistics of levels. */
+bool gram_encoder_has_levels(const struct gram_encoder *encoder);
 /* Adds an encoder as arrays "encoder.*". */
 void gram_model_put_encoder(struct gram_model_writer *w, const struct gram_encoder *encoder);
 /* What gram_model_need_encoder would refuse of it, and the column; NULL: nothing. */

@@ -11,6 +11,10 @@
  *   encoder.category    U8                 the categories of all columns, one after the other
  *   encoder.dates       I32 [columns]      GRAM_DATES_* and the order; absent if all are 0
  *   encoder.range       F64 [2 columns]    least, most; absent in files of version 0.1
+ *   encoder.levels      I64 [1 + columns]  the statistics of a level, and every column's levels;
+ *                                          absent, with the next two, if there are no levels
+ *   encoder.level       U8                 the levels of all columns, one after the other
+ *   encoder.statistics  F64                of every column with levels, (levels + 1) by statistics
  * Where a column's features begin follows from these.  Nothing that is read is taken on trust.
  *
  * SPDX-License-Identifier: MIT
@@ -77,6 +81,52 @@ bool gram_encoder_has_dates(const struct gram_encoder *encoder)
     return false;
 }
 
+bool gram_encoder_has_levels(const struct gram_encoder *encoder)
+{
+    bool any = false;
+
+    for (int64_t i = 0; i < encoder->columns; i++)
+        any |= encoder->column[i].levels > 0;
+    return any;
+}
+
+static void put_levels(struct gram_model_writer *w, const struct gram_encoder *e)
+{
+    int64_t *levels = malloc(((size_t)e->columns + 1) * sizeof *levels), total = 0, numbers = 0;
+    char **level;
+    double *statistic;
+
+    for (int64_t i = 0; i < e->columns; i++) {
+        total += e->column[i].levels;
+        numbers += e->column[i].levels ? (e->column[i].levels + 1) * e->column[i].statistics : 0;
+    }
+    level = malloc((size_t)total * sizeof *level + 1);
+    statistic = malloc((size_t)numbers * sizeof *statistic + 1);
+    total = numbers = 0;
+    for (int64_t i = 0; levels && level && statistic && i < e->columns; i++) {
+        const struct gram_encoded_column *c = &e->column[i];
+        const int64_t count = (c->levels + 1) * c->statistics;
+
+        levels[1 + i] = c->levels;
+        if (c->levels == 0)
+            continue;
+        levels[0] = c->statistics;
+        memcpy(level + total, c->level, (size_t)c->levels * sizeof *level);
+        memcpy(statistic + numbers, c->statistic, (size_t)count * sizeof *statistic);
+        total += c->levels;
+        numbers += count;
+    }
+    if (levels && level && statistic) {
+        gram_model_put_copy(w, "encoder.levels", GRAM_I64, 1 + e->columns, levels);
+        gram_model_put_strings(w, "encoder.level", total, level);
+        gram_model_put_copy(w, "encoder.statistics", GRAM_F64, numbers, statistic);
+    } else
+        gram_model_put_failed(w);
+    free(levels);
+    free(level);
+    free(statistic);
+}
+
 void gram_model_put_encoder(struct gram_model_writer *w, const struct gram_encoder *encoder)
 {
     int64_t n = encoder->columns, total = 0;
@@ -97,6 +147,8 @@ void gram_model_put_encoder(struct gram_model_writer *w, const struct gram_encod
         gram_model_put_strings(w, "encoder.category", total, a.category);
         if (gram_encoder_has_dates(encoder))
             gram_model_put_copy(w, "encoder.dates", GRAM_I32, n, a.dates);
+        if (gram_encoder_has_levels(encoder))
+            put_levels(w, encoder);
     } else
         gram_model_put_failed(w);
     free(a.names);
@@ -141,6 +193,18 @@ static gram_status find_stored(gram_context *g, const struct gram_model_file *fi
                                   NULL);
 }
 
+static const char no_number[] = "has statistics of levels that are not finite";
+
+static bool statistics_hold(const struct gram_encoded_column *c)
+{
+    const int64_t numbers = c->levels ? (c->levels + 1) * c->statistics : 0;
+    bool finite = true;
+
+    for (int64_t i = 0; i < numbers; i++)
+        finite &= isfinite(c->statistic[i]) != 0;
+    return finite;
+}
+
 /* What no encoder that was fitted can be. */
 static const char *flaw(const struct gram_encoded_column *c, int64_t categories, int64_t left,
                         const int32_t missing_other[2])
@@ -174,6 +238,8 @@ const char *gram_model_encoder_wrong(const struct gram_encoder *encoder, const c
         const int64_t categories = c->category ? c->categories : -1;
         const char *what = flaw(c, categories, categories, (int32_t[]){c->missing, c->other});
         *column = c->name;
+        if (!what && !statistics_hold(c))
+            what = no_number;
         if (what)
             return what;
     }
@@ -260,11 +326,82 @@ static gram_status take_all(gram_context *g, const struct gram_model_file *file,
     return GRAM_OK;
 }
 
+/* Levels and their statistics of one column. */
+static gram_status take_levels(gram_context *g, const struct gram_model_file *file,
+                               char *const *from, int64_t count, const double *statistic,
+                               struct gram_encoded_column *c)
+{
+    const int64_t numbers = (count + 1) * c->statistics;
+
+    c->level = calloc((size_t)count + 1, sizeof *c->level);
+    c->statistic = malloc((size_t)numbers * sizeof *c->statistic);
+    for (; c->level && c->levels < count; c->levels++) {
+        const int64_t i = c->levels;
+        if (i > 0 && strcmp(from[i - 1], from[i]) >= 0)
+            return gram_model_bad(g, file, "the levels of column \"%s\" are not in order", c->name);
+        if (!(c->level[i] = strdup(from[i])))
+            break;
+    }
+    if (!c->level || !c->statistic || c->levels < count)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the levels of column \"%s\"",
+                         c->name);
+    memcpy(c->statistic, statistic, (size_t)numbers * sizeof *c->statistic);
+    return statistics_hold(c) ? GRAM_OK
+                              : gram_model_bad(g, file, "column \"%s\" %s", c->name, no_number);
+}
+
+/* What the columns of an encoder have of levels; their features move accordingly. */
+static gram_status need_levels(gram_context *g, const struct gram_model_file *file,
+                               struct gram_encoder *e, char ***level)
+{
+    const void *levels, *statistics;
+    int64_t total, all = 0, numbers = 0;
+    const int64_t *count;
+
+    TRY(gram_model_need_vector(g, file, "encoder.levels", GRAM_I64, 1 + e->columns, &levels, NULL));
+    TRY(gram_model_need_strings(g, file, "encoder.level", -1, &total, level));
+    count = levels;
+    if (count[0] < 1 || count[0] > GRAM_MOST_STATISTICS)
+        return gram_model_bad(g, file, "encoder.levels has %lld statistics, expected 1 to %d",
+                              (long long)count[0], GRAM_MOST_STATISTICS);
+    for (int64_t i = 0; i < e->columns; i++) {
+        const int64_t here = count[1 + i];
+
+        if (here < 0 || here > total - all || (here > 0 && e->column[i].width == 0) ||
+            (here > 0 && !e->column[i].category))
+            return gram_model_bad(g, file, "column \"%s\" has the wrong number of levels",
+                                  e->column[i].name);
+        all += here;
+        numbers += here > 0 ? (here + 1) * count[0] : 0;
+    }
+    if (all != total)
+        return gram_model_bad(g, file, "%lld levels belong to no column", (long long)(total - all));
+    TRY(gram_model_need_vector(g, file, "encoder.statistics", GRAM_F64, numbers, &statistics,
+                               NULL));
+    e->width = all = numbers = 0;
+    for (int64_t i = 0; i < e->columns; i++) {
+        struct gram_encoded_column *c = &e->column[i];
+
+        if (count[1 + i] > 0) {
+            c->statistics = count[0];
+            TRY(take_levels(g, file, *level + all, count[1 + i],
+                            (const double *)statistics + numbers, c));
+            all += c->levels;
+            numbers += (c->levels + 1) * c->statistics;
+        }
+        c->first = e->width;
+        c->width = gram_encoded_width(c);
+        e->width += c->width;
+    }
+    return GRAM_OK;
+}
+
 gram_status gram_model_need_encoder(gram_context *g, const struct gram_model_file *file,
                                     struct gram_encoder **out)
 {
     struct stored s = {0};
     struct gram_encoder *e = calloc(1, sizeof *e);
+    char **level = NULL;
     gram_status status;
 
     *out = NULL;
@@ -273,6 +410,9 @@ gram_status gram_model_need_encoder(gram_context *g, const struct gram_model_fil
     status = find_stored(g, file, &s);
     if (status == GRAM_OK)
         status = take_all(g, file, &s, e);
+    if (status == GRAM_OK && gram_model_find(file, "encoder.levels"))
+        status = need_levels(g, file, e, &level);
+    free(level);
     free(s.names);
     free(s.category);
     if (status == GRAM_OK)

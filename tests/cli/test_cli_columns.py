@@ -74,6 +74,25 @@ def test_more_categories_than_allowed(tmp_path):
     assert "--max-categories is 1, expected a whole number from 2" in said
 
 
+def test_levels_of_a_category_get_the_mean_of_the_target(tmp_path):
+    rows = [[f"shop{i % 30}", i % 7, (i % 30) ** 2 + 0.1 * (i % 7)] for i in range(300)]
+    data = write_rows(tmp_path / "t.csv", [["shop", "x", "y"], *rows])
+    few = ["fit", data, "-y", "y", "-o", tmp_path / "m", "--max-categories", 4, *FAST]
+    report = gram_json(*few)["machine"]
+    assert report["category_statistics"] == {"shop": 30} and report["features"] == 6
+    assert 'mean of the target by level is a feature, too, with so many levels: "shop": 30' in gram(
+        *few
+    ).replace("\n", " ")
+    assert "mean of the target by level" in gram("info", tmp_path / "m")
+    asked = write_rows(tmp_path / "a.csv", [["shop", "x"], *([f"shop{i}", 3] for i in range(30))])
+    found = [float(row[0]) for row in rows_of(gram("predict", tmp_path / "m", asked))[1:]]
+    assert np.corrcoef(found, np.arange(30.0) ** 2)[0, 1] > 0.95
+    without = gram_json(*few, "--category-statistics", "none")["machine"]
+    assert "category_statistics" not in without and without["features"] == 5
+    said = refusal(*few, "--category-statistics", "some", status=USAGE)
+    assert "--category-statistics" in said
+
+
 def test_names_that_need_escapes(tmp_path):
     data = nasty_table(tmp_path / "t.csv")
     target = 'goal; "x"'

@@ -30,12 +30,18 @@ rng = np.random.default_rng(0)
 x = rng.normal(size=(40, 3))
 table = {{"a": x[:, 0], "c": ["u", "v", "w", "u"] * 10}}
 machine = gram.Machine.fit(table, x[:, 1])
+shop = {{"c": [f"shop{{i % 10}}" for i in range(40)]}}
+shops = gram.Machine.fit(shop, [float(i % 10) for i in range(40)])
 letters = gram.Machine.fit({{"a": x[:, 0]}}, table["c"])
 path = os.path.join(tempfile.mkdtemp(), "m")
 
 def save_and_load():
     machine.save(path)
     return gram.Machine.load(path).predict(table)
+
+def save_and_load_levels():
+    shops.save(path)
+    return gram.Machine.load(path).predict(shop)
 
 calls = {{
     "cdist": lambda: gram.cdist(x, p=1.3),
@@ -45,6 +51,9 @@ calls = {{
     "intervals": lambda: machine.predict_interval(table, 0.5),
     "sets": lambda: letters.predict_set({{"a": x[:, 0]}}, 0.5),
     "save and load": save_and_load,
+    "fit levels": lambda: gram.Machine.fit(
+        shop, [float(i % 10) for i in range(40)], search=-1).predict(shop),
+    "save and load levels": save_and_load_levels,
     "pickle": lambda: pickle.loads(pickle.dumps(machine)).predict(table),
 }}
 wrong = []
@@ -97,4 +106,4 @@ def test_allocations_of_the_extension():
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
-    assert done.stdout.count("\n") == 7 and "cdist 0 0\n" in done.stdout
+    assert done.stdout.count("\n") == 9 and "cdist 0 0\n" in done.stdout

@@ -177,6 +177,51 @@ def test_pickling(diamonds, machine):
     np.testing.assert_array_equal(copy.predict(table), machine.predict(table))
 
 
+def shops(rows, levels, seed):
+    rng = np.random.default_rng(seed)
+    at, x = rng.integers(0, levels, rows), rng.standard_normal(rows)
+    effect = np.random.default_rng(1).standard_normal(levels)
+    table = {"shop": np.array([f"shop{i}" for i in at], object), "x": x}
+    return table, effect[at] + 0.3 * x, rng
+
+
+def test_means_by_level_tell_apart_what_categories_share(tmp_path):
+    train, y, _ = shops(600, 60, 0)
+    new, truth, _ = shops(300, 60, 5)
+    options = {"iterations": -1, "max_categories": 5, "ensemble": 1}
+    machine = gram.Machine.fit(train, y, **options)
+    assert machine.description["category_statistics"] == {"shop": 60}
+    plain = gram.Machine.fit(train, y, category_statistics="none", **options)
+    assert "category_statistics" not in plain.description
+    error, other = (np.mean((m.predict(new) - truth) ** 2) for m in (machine, plain))
+    assert error < 0.3 * other, (error, other)
+    machine.save(tmp_path / "model")
+    with safe_open(str(tmp_path / "model"), "numpy") as file:
+        assert file.metadata()["format"] == "gram.machine.6"
+    again = gram.Machine.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(new), machine.predict(new))
+    both = gram.Machine.fit(train, {"a": y, "b": -y}, **options)
+    both.save(tmp_path / "both")
+    again = gram.Machine.load(tmp_path / "both")
+    assert again.targets == ["a", "b"]
+    np.testing.assert_array_equal(again.predict(new), both.predict(new))
+    importance = machine.permutation_importance(new, truth, repeats=1)
+    assert importance["shop"][0] > importance["x"][0] > 0
+    with pytest.raises(ValueError, match="category_statistics"):
+        gram.Machine.fit(train, y, category_statistics="some")
+
+
+def test_leave_one_out_does_not_read_targets_from_means_by_level():
+    # Two or three rows a level: what is left of a level without a row would tell its class.
+    train, y, rng = shops(400, 160, 2)
+    new, truth, more = shops(1000, 160, 6)
+    y = np.where(y + rng.logistic(size=400) > 0, "yes", "no")
+    truth = np.where(truth + more.logistic(size=1000) > 0, "yes", "no")
+    machine = gram.Machine.fit(train, y, iterations=2, ensemble=1)
+    told = machine.description["leave_one_out"]["log_loss"]
+    assert told > 0.9 * machine.score(new, truth)["log_loss"]
+
+
 def test_several_targets(tmp_path):
     x = np.random.default_rng(0).standard_normal((120, 3))
     y = {"sum": x.sum(1), "square": 1e4 * x[:, 0] ** 2}
