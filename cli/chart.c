@@ -380,7 +380,9 @@ void chart_pair_write(struct output *out, const struct chart_pair *pair)
         draw_plane(out, &pair->planes[0], second);
     }
     for (int64_t i = 0; !pair->matrix && i < pair->pairs; i++) {
-        output_format(out, "<g transform=\"translate(0 %lld)\">\n", (long long)(i * each));
+        const long long y = i * each;
+
+        output_format(out, "<g transform=\"translate(0 %lld)\">\n", y);
         draw_plane(out, &pair->planes[2 * i], PANEL_LEFT);
         draw_plane(out, &pair->planes[2 * i + 1], second);
         output_text(out, "</g>\n");

@@ -445,7 +445,7 @@ static void hard_matrices(struct harness *h)
 static void same_bits_with_any_threads(struct harness *h)
 {
     struct points *p = points_open(GRAM_F32);
-    gram_logdet_report r[2];
+    gram_logdet_report r[2] = {{0}, {0}};
 
     for (int i = 0; i < 2; i++) {
         struct harness other = *h;
