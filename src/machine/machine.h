@@ -19,6 +19,8 @@
  *   machine_metric.c  from the average gradient outer product to the next metric
  *   machine_target.c  targets and scores; machine_targets.c several of them
  *   machine_permutation.c  permutation importance
+ *   machine_wide.c    the search's choice compared on more rows
+ *   machine_refit.c   the ridge and the score of a leaf of many rows
  *   machine_statistics.c  targets of the statistics of levels
  *   machine_weights.c weights of the classes of a classification
  *   machine_conformal.c  intervals and sets of a level
@@ -120,9 +122,9 @@ gram_status gram_machine_target_calibrate(gram_context *g, const gram_column *co
 
 /* ---- Intervals and sets ---------------------------------------------------------------------- */
 
-/* Outputs of rows that did not train what gave them. */
 struct machine_job;
 
+/* Outputs of rows that did not train what gave them. */
 struct machine_held_out {
     int64_t first, count;        /* rows of the job */
     struct machine_target scale; /* of a regression: what the outputs are in units of; borrowed */
@@ -384,6 +386,11 @@ void gram_machine_gather(gram_dtype dtype, int64_t width, const void *x, const i
                          int64_t count, void *out);
 void gram_machine_gather_columns(gram_dtype dtype, int64_t n, int64_t columns, const void *y,
                                  const int64_t *rows, int64_t count, void *out);
+
+/* The rows of data from first on, with their weights; their targets are copied to y, output after
+ * output, and all else is borrowed. */
+struct machine_data gram_machine_part(const struct machine_data *data, int64_t first, int64_t rows,
+                                      char *y);
 
 /* ---- A fit, from the caller's table to the finished machine ---------------------------------- */
 

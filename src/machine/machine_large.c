@@ -24,7 +24,6 @@
 #include "machine_centres.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     /* From here on a table is large by itself, on a CPU: an exact solve of 30,000 rows takes 72 s
@@ -385,24 +384,13 @@ static gram_status divide(gram_context *g, const struct machine_data *all, struc
                           struct machine_encoded *targets)
 {
     const int64_t held = held_rows(all->rows), rest = all->rows - held;
-    const size_t size = gram_dtype_size(all->dtype), row = (size_t)all->width * size;
+    char *y;
 
-    /* The targets lie output after output, so that a part of them is gathered. */
     TRY(gram_machine_encoded_create(g, l->job, (int64_t[2]){all->rows, 0}, all->outputs, targets));
-    l->valid = l->train = *all;
-    l->train.weights = all->weights ? all->weights + held : NULL;
-    l->valid.rows = held;
-    l->train.rows = rest;
-    l->train.x += (size_t)held * row;
-    l->valid.y = targets->data.y;
-    l->train.y = targets->data.y + (size_t)(held * all->outputs) * size;
-    for (int64_t j = 0; j < all->outputs; j++) {
-        const char *from = all->y + (size_t)(j * all->rows) * size;
-
-        memcpy((char *)l->valid.y + (size_t)(j * held) * size, from, (size_t)held * size);
-        memcpy((char *)l->train.y + (size_t)(j * rest) * size, from + (size_t)held * size,
-               (size_t)rest * size);
-    }
+    y = (char *)targets->data.y;
+    l->valid = gram_machine_part(all, 0, held, y);
+    y += (size_t)(held * all->outputs) * gram_dtype_size(all->dtype);
+    l->train = gram_machine_part(all, held, rest, y);
     return GRAM_OK;
 }
 

@@ -37,24 +37,6 @@ static int64_t held_rows(int64_t rows)
     return gram_least(rows / SHARE, MOST_HELD);
 }
 
-/* Rows of data from first on, whose targets are copied to y. */
-static struct machine_data part_of(const struct machine_data *data, int64_t first, int64_t rows,
-                                   char *y)
-{
-    const size_t size = gram_dtype_size(data->dtype);
-    struct machine_data part = *data;
-
-    part.rows = rows;
-    part.x += (size_t)(first * data->width) * size;
-    part.weights = data->weights ? data->weights + first : NULL;
-    part.y = y;
-    for (int64_t j = 0; j < data->outputs; j++)
-        for (int64_t i = 0; i < rows; i++)
-            krr_set_element(data->dtype, y, j * rows + i,
-                            krr_element(data->dtype, data->y, j * data->rows + first + i));
-    return part;
-}
-
 static void refit_close(gram_context *g, struct refit *r)
 {
     gram_free(g, r->y, r->bytes);
@@ -77,8 +59,8 @@ static gram_status refit_open(gram_context *g, const struct machine_data *data,
     if (!r->y || !r->f || !r->tried)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the targets of %lld rows",
                          (long long)data->rows);
-    r->train = part_of(data, 0, rest, r->y);
-    r->valid = part_of(data, rest, held, r->y + (size_t)(rest * data->outputs) * size);
+    r->train = gram_machine_part(data, 0, rest, r->y);
+    r->valid = gram_machine_part(data, rest, held, r->y + (size_t)(rest * data->outputs) * size);
     return GRAM_OK;
 }
 
@@ -132,7 +114,7 @@ static gram_status walk(gram_context *g, struct refit *r, double factor,
 bool gram_machine_refit_pays(const struct machine_job *job, const struct machine_data *data,
                              int64_t seen)
 {
-    return job->o.search >= 0 && data->rows == job->rows && data->rows >= LEAST_ROWS &&
+    return job->o.search >= 0 && data->rows >= LEAST_ROWS &&
            data->rows - seen >= held_rows(data->rows);
 }
 

@@ -384,6 +384,18 @@ struct calibration {
     int64_t count;
 };
 
+/* a f_j + c log pi_j of a row, and the largest of them. */
+static double logits(const struct calibration *k, const double *at, int64_t row, double *v)
+{
+    double most = -INFINITY;
+
+    for (int64_t j = 0; j < k->target->classes; j++) {
+        v[j] = at[0] * output_of(k->target, k->f + row, k->count, j) + at[1] * k->prior[j];
+        most = fmax(most, v[j]);
+    }
+    return most;
+}
+
 /* The mean log loss at (a, c), with its gradient and Hessian, and a little of |a, c|^2, without
  * which classes that are told apart without an error would have no minimum. */
 static double log_loss_at(const struct calibration *k, const double *at, double *gradient,
@@ -397,13 +409,9 @@ static double log_loss_at(const struct calibration *k, const double *at, double 
     hessian[0] = hessian[2] = least;
     hessian[1] = 0;
     for (int64_t i = 0; i < k->count; i++) {
-        double most = -INFINITY, sum = 0, mean[2] = {0, 0}, second[3] = {0, 0, 0};
+        double most = logits(k, at, i, v), sum = 0, mean[2] = {0, 0}, second[3] = {0, 0, 0};
         double w = k->weight[i];
 
-        for (int64_t j = 0; j < k->target->classes; j++) {
-            v[j] = at[0] * output_of(k->target, k->f + i, k->count, j) + at[1] * k->prior[j];
-            most = fmax(most, v[j]);
-        }
         for (int64_t j = 0; j < k->target->classes; j++) {
             double x[2] = {output_of(k->target, k->f + i, k->count, j), k->prior[j]};
             double p = exp(v[j] - most);
@@ -459,12 +467,9 @@ static double uniform_share(const struct calibration *k, const double *at, doubl
                             int64_t row, double *v)
 {
     const double flat = uniform / (double)k->target->classes;
-    double most = -INFINITY, sum = 0;
+    const double most = logits(k, at, row, v);
+    double sum = 0;
 
-    for (int64_t j = 0; j < k->target->classes; j++) {
-        v[j] = at[0] * output_of(k->target, k->f + row, k->count, j) + at[1] * k->prior[j];
-        most = fmax(most, v[j]);
-    }
     for (int64_t j = 0; j < k->target->classes; j++)
         sum += exp(v[j] - most);
     return flat / (flat + (1 - uniform) * exp(v[k->class[row]] - most) / sum);

@@ -53,6 +53,21 @@ void gram_machine_gather_columns(gram_dtype dtype, int64_t n, int64_t columns, c
                    (const char *)y + (size_t)(j * n + rows[i]) * size, size);
 }
 
+struct machine_data gram_machine_part(const struct machine_data *data, int64_t first, int64_t rows,
+                                      char *y)
+{
+    const size_t size = gram_dtype_size(data->dtype), column = (size_t)rows * size;
+    struct machine_data part = *data;
+
+    part.rows = rows;
+    part.x += (size_t)(first * data->width) * size;
+    part.weights = data->weights ? data->weights + first : NULL;
+    part.y = y;
+    for (int64_t j = 0; j < data->outputs; j++)
+        memcpy(y + (size_t)j * column, data->y + (size_t)(j * data->rows + first) * size, column);
+    return part;
+}
+
 static double place(const struct machine_node *node, int64_t width, gram_dtype dtype, const void *x,
                     int64_t row)
 {
