@@ -399,6 +399,18 @@ gram_status gram_context_info(gram_context *g, gram_info *info)
     return GRAM_OK;
 }
 
+gram_status gram_memory_available(gram_context *g, int64_t *bytes)
+{
+    const char *call = g->call;
+    gram_info info = {.size = sizeof info};
+
+    TRY(gram_context_info(g, &info));
+    g->call = call;
+    *bytes =
+        g->options.device.type == GRAM_CPU ? info.memory_available : info.device_memory_available;
+    return GRAM_OK;
+}
+
 /* ---- Plans of every call --------------------------------------------------------------------- */
 
 gram_status gram_plan_allocate(gram_context *g, size_t bytes, gram_plan **plan)

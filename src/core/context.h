@@ -131,6 +131,9 @@ struct gram_plan {
 /* Memory for a plan of bytes that begins with a struct gram_plan, zeroed but for g and bytes. */
 gram_status gram_plan_allocate(gram_context *g, size_t bytes, gram_plan **plan);
 
+/* Bytes that are available where the context computes; the call keeps its name. */
+gram_status gram_memory_available(gram_context *g, int64_t *bytes);
+
 /* Nanoseconds of CLOCK_MONOTONIC. */
 int64_t gram_nanoseconds(void);
 static inline double gram_seconds(void)

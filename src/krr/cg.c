@@ -60,14 +60,6 @@ size_t gram_krr_cg_bytes(const gram_context *g, int64_t n, int64_t columns, gram
 
 /* ---- What is queued -------------------------------------------------------------------------- */
 
-static gram_status copy(gram_context *g, void *to, const void *from, size_t bytes)
-{
-    if (g->backend->memory_copy)
-        return g->backend->memory_copy(g, to, from, bytes);
-    memcpy(to, from, bytes);
-    return GRAM_OK;
-}
-
 /* Column `at` of some vectors. */
 static void *column_of(const struct cg *c, const void *vectors, int64_t at)
 {
@@ -77,7 +69,7 @@ static void *column_of(const struct cg *c, const void *vectors, int64_t at)
 static gram_status copy_columns(gram_context *g, const struct cg *c, void *to, const void *from,
                                 int64_t columns)
 {
-    return copy(g, to, from, (size_t)(columns * c->it->n) * gram_dtype_size(c->it->dtype));
+    return gram_krr_copy(g, to, from, (size_t)(columns * c->it->n) * gram_dtype_size(c->it->dtype));
 }
 
 static gram_status step(gram_context *g, const struct cg *c, enum krr_step kind)

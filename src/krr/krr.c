@@ -80,6 +80,23 @@ gram_status gram_krr_fetch(gram_context *g, void *host, const void *from, size_t
     return wait(g);
 }
 
+gram_status gram_krr_copy(gram_context *g, void *to, const void *from, size_t bytes)
+{
+    if (g->backend->memory_copy)
+        return g->backend->memory_copy(g, to, from, bytes);
+    memcpy(to, from, bytes);
+    return GRAM_OK;
+}
+
+double gram_krr_mean(const double *v, int64_t n)
+{
+    double mean = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        mean += v[i] / (double)n;
+    return mean;
+}
+
 gram_tensor gram_krr_matrix(const gram_context *g, const void *data, int64_t rows, int64_t cols,
                             gram_dtype dtype)
 {
@@ -305,15 +322,6 @@ size_t gram_krr_stored_bytes(const gram_context *g, int64_t n, int64_t columns, 
            gram_krr_iterate_bytes(g, n, columns, dtype);
 }
 
-static double mean_of(const double *v, int64_t n)
-{
-    double mean = 0;
-
-    for (int64_t i = 0; i < n; i++)
-        mean += v[i] / (double)n;
-    return mean;
-}
-
 /* What a solve has where the context computes. */
 struct solve {
     struct krr_matrix k;
@@ -327,15 +335,12 @@ struct solve {
 static gram_status is_stored(gram_context *g, const struct krr_system *s, bool *stored)
 {
     const struct krr_matrix k = matrix_of(g, s->x.shape[0], s->x.dtype);
-    gram_info info = {.size = sizeof info};
-    const char *call = g->call;
     double room = s->memory;
+    int64_t available;
 
     if (room == 0) {
-        TRY(gram_context_info(g, &info));
-        g->call = call;
-        room = 0.8 * (double)(g->options.device.type == GRAM_CPU ? info.memory_available
-                                                                 : info.device_memory_available);
+        TRY(gram_memory_available(g, &available));
+        room = 0.8 * (double)available;
     }
     *stored = (double)matrix_bytes(g, &k) <= room;
     return GRAM_OK;
@@ -380,7 +385,7 @@ static gram_status iterate(gram_context *g, const struct krr_system *s, struct s
                                      .b = w->b.data,
                                      .x = out};
 
-    TRY(gram_krr_precondition(g, s, mean_of(s->ridge, s->x.shape[0]), &w->p));
+    TRY(gram_krr_precondition(g, s, gram_krr_mean(s->ridge, s->x.shape[0]), &w->p));
     return gram_krr_iterate(g, &it, report);
 }
 

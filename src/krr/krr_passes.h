@@ -148,6 +148,10 @@ struct gram_krr_passes {
 
 /* ---- Between the files of this folder -------------------------------------------------------- */
 
+/* krr.c: queues a copy where the context computes; the mean of n numbers on the host. */
+gram_status gram_krr_copy(gram_context *g, void *to, const void *from, size_t bytes);
+double gram_krr_mean(const double *v, int64_t n);
+
 struct krr_kernel;
 
 /* A solve that goes on; x and b are n by columns, where the context computes, as is ridge. */

@@ -49,15 +49,13 @@ static double bytes_of(const gram_context *g, const struct krr_problem *p, int64
 
 static gram_status room(gram_context *g, const struct krr_problem *p, double *bytes)
 {
-    gram_info info = {.size = sizeof info};
+    int64_t available;
 
     *bytes = (double)p->options.memory;
     if (p->options.memory > 0)
         return GRAM_OK;
-    TRY(gram_context_info(g, &info));
-    g->call = p->call;
-    *bytes = 0.25 * (double)(g->backend->synchronize ? info.device_memory_available
-                                                     : info.memory_available);
+    TRY(gram_memory_available(g, &available));
+    *bytes = 0.25 * (double)available;
     return GRAM_OK;
 }
 

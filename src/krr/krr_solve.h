@@ -187,6 +187,9 @@ gram_status gram_krr_checkpoint_verdict(gram_context *g, struct krr_problem *p, 
 
 /* krr_solve_cg.c: from alpha, with its residual, to the best alpha and its residual.  last is the
  * report of the iteration that ended it. */
+/* What a preconditioner of a problem is made of, with the rank that is to be set. */
+struct krr_system gram_krr_system_of(const gram_context *g, const struct krr_problem *p,
+                                     struct krr_pivots *pivots);
 gram_status gram_krr_rounds(gram_context *g, struct krr_problem *p, struct krr_cg_report *last,
                             int64_t *rank);
 

@@ -88,23 +88,27 @@ static gram_status make_room(gram_context *g, struct krr_problem *p, int64_t ran
     return GRAM_OK;
 }
 
-static struct krr_system system_of(const struct rounds *r)
+struct krr_system gram_krr_system_of(const gram_context *g, const struct krr_problem *p,
+                                     struct krr_pivots *pivots)
 {
-    struct krr_problem *p = r->p;
-
-    return (struct krr_system){.x = r->points,
+    return (struct krr_system){.x = gram_krr_matrix(g, p->x.data, p->n, p->width, p->dtype),
                                .kernel = &p->kernel,
                                .ridge = p->ridge,
                                .columns = p->columns,
                                .seed = p->options.seed,
                                .diagonal = p->diagonal,
-                               .pivots = p->keep.path ? &p->keep.pivots : NULL};
+                               .pivots = pivots};
+}
+
+static struct krr_pivots *kept_pivots(struct krr_problem *p)
+{
+    return p->keep.path ? &p->keep.pivots : NULL;
 }
 
 static gram_status make_preconditioner(gram_context *g, struct rounds *r)
 {
     struct krr_problem *p = r->p;
-    struct krr_system system = system_of(r);
+    struct krr_system system = gram_krr_system_of(g, p, kept_pivots(p));
 
     TRY(gram_krr_growth_open(g, p));
     if (p->keep.file ? !p->keep.preconditioned : p->options.rank < 0)
@@ -114,8 +118,7 @@ static gram_status make_preconditioner(gram_context *g, struct rounds *r)
         system.rank = gram_least(system.rank, p->keep.growth.most);
     if (!p->keep.file)
         TRY(make_room(g, p, system.rank));
-    for (int64_t i = 0; i < p->n; i++)
-        r->mean += p->ridge[i] / (double)p->n;
+    r->mean = gram_krr_mean(p->ridge, p->n);
     if (r->preconditioner.n == 0)
         TRY(gram_krr_precondition(g, &system, r->mean, &r->preconditioner));
     r->preconditioned = p->keep.preconditioned = r->preconditioner.rank > 0;
@@ -139,7 +142,7 @@ static gram_status grow(gram_context *g, struct rounds *r, int64_t rank, bool *c
 {
     struct krr_problem *p = r->p;
     struct krr_pivots *pivots = &p->keep.pivots;
-    const struct krr_system system = system_of(r);
+    const struct krr_system system = gram_krr_system_of(g, p, kept_pivots(p));
     const int64_t before = r->preconditioner.rank;
     int64_t rows, steps;
     gram_status status = make_room(g, p, rank);

@@ -264,17 +264,10 @@ static gram_status make_span(gram_context *g, struct variance *w)
     const int64_t rank = gram_krr_rank(p->n, p->options.rank);
     const size_t bytes = 2 * (size_t)rank * sizeof(int64_t);
     struct krr_pivots pivots = {0};
-    struct krr_system system = {.x = gram_krr_matrix(g, p->x.data, p->n, p->width, p->dtype),
-                                .kernel = &p->kernel,
-                                .ridge = p->ridge,
-                                .columns = p->columns,
-                                .seed = p->options.seed,
-                                .rank = rank,
-                                .diagonal = p->diagonal,
-                                .pivots = &pivots};
-    double mean = 0;
+    struct krr_system system = gram_krr_system_of(g, p, &pivots);
     gram_status status;
 
+    system.rank = rank;
     w->spanned = true;
     w->gain = 1;
     if (p->options.rank < 0 || rank == 0)
@@ -283,9 +276,7 @@ static gram_status make_span(gram_context *g, struct variance *w)
     if (!pivots.row)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
     pivots.step = pivots.row + rank;
-    for (int64_t i = 0; i < p->n; i++)
-        mean += p->ridge[i] / (double)p->n;
-    status = gram_krr_precondition(g, &system, mean, &w->preconditioner);
+    status = gram_krr_precondition(g, &system, gram_krr_mean(p->ridge, p->n), &w->preconditioner);
     if (status == GRAM_OK)
         status = gram_krr_span_create(g, p, &pivots, &w->span);
     gram_free(g, pivots.row, bytes);

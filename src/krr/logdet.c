@@ -203,10 +203,8 @@ static gram_status keep_sides(gram_context *g, struct logdet *w, int64_t first, 
             continue;
         if (i == 0 && w->base->p.rank > 0)
             TRY(gram_logdet_base_apply(g, w->base, count, vectors[0].data, to));
-        else if (g->backend->memory_copy)
-            TRY(g->backend->memory_copy(g, to, vectors[i].data, bytes));
         else
-            memcpy(to, vectors[i].data, bytes);
+            TRY(gram_krr_copy(g, to, vectors[i].data, bytes));
     }
     return GRAM_OK;
 }
@@ -442,12 +440,9 @@ static gram_status check(gram_context *g, const gram_logdet_options *given,
                          report ? "report has size %zu, expected sizeof(gram_logdet_report)"
                                 : "report is NULL",
                          report ? report->size : 0);
-    if (w->n > INT64_MAX / 1024)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY,
-                         "vectors of %lld elements are more than any memory has", (long long)w->n);
     o->probes = o->probes > 0 ? o->probes : PROBES;
     w->c.steps = o->steps > 0 ? o->steps : STEPS;
-    if (w->n > INT64_MAX / 64 / o->probes)
+    if (w->n > INT64_MAX / 1024 || w->n > INT64_MAX / 64 / o->probes)
         return gram_fail(g, GRAM_OUT_OF_MEMORY,
                          "vectors of %lld elements are more than any memory has", (long long)w->n);
     TRY(check_sides(g, w));

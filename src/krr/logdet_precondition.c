@@ -54,12 +54,7 @@ static gram_status load_diagonal(gram_context *g, const struct krr_system *s, vo
 /* lambda of at least so much of the diagonal is not lost in the rounding of the dtype. */
 static double least_lambda(const struct krr_system *s)
 {
-    const int64_t n = s->x.shape[0];
-    double mean = 0;
-
-    for (int64_t i = 0; i < n; i++)
-        mean += s->diagonal[i] / (double)n;
-    return (s->x.dtype == GRAM_F64 ? 1e-13 : 1e-6) * mean;
+    return (s->x.dtype == GRAM_F64 ? 1e-13 : 1e-6) * gram_krr_mean(s->diagonal, s->x.shape[0]);
 }
 
 static gram_status make(gram_context *g, struct krr_system *s, double ridge, struct logdet_base *b)

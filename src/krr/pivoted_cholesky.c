@@ -482,14 +482,6 @@ gram_status gram_krr_precondition(gram_context *g, const struct krr_system *s, d
     return status;
 }
 
-static gram_status copy(gram_context *g, void *to, const void *from, size_t bytes)
-{
-    if (g->backend->memory_copy)
-        return g->backend->memory_copy(g, to, from, bytes);
-    memcpy(to, from, bytes);
-    return GRAM_OK;
-}
-
 gram_status gram_krr_append(gram_context *g, const struct krr_system *s, double ridge, int64_t rank,
                             struct krr_preconditioner *p)
 {
@@ -504,8 +496,8 @@ gram_status gram_krr_append(gram_context *g, const struct krr_system *s, double 
     if (status == GRAM_OK) {
         memcpy(more.left, p->left, (size_t)p->n * sizeof *p->left);
         memcpy(more.sums, p->sums, (size_t)(done + 1) * sizeof *p->sums);
-        status = copy(g, more.factor.data, p->factor.data,
-                      (size_t)(p->n * done) * gram_dtype_size(p->dtype));
+        status = gram_krr_copy(g, more.factor.data, p->factor.data,
+                               (size_t)(p->n * done) * gram_dtype_size(p->dtype));
     }
     if (status != GRAM_OK) {
         gram_krr_preconditioner_destroy(g, &more);

@@ -93,15 +93,12 @@ static gram_status plan(gram_context *g, const struct gram_matmul_batched_op *op
 /* What the caller allows, or half of what the device has. */
 static gram_status limit_of(gram_context *g, size_t memory, size_t *limit)
 {
-    gram_info info = {.size = sizeof info};
     int64_t available;
 
     *limit = memory;
     if (memory > 0)
         return GRAM_OK;
-    TRY(gram_context_info(g, &info));
-    available =
-        g->options.device.type == GRAM_CPU ? info.memory_available : info.device_memory_available;
+    TRY(gram_memory_available(g, &available));
     *limit = available > 0 ? (size_t)(available / 2) : 0;
     return GRAM_OK;
 }
