@@ -15,7 +15,6 @@
 #include "number.h"
 #include "progress.h"
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -536,20 +535,15 @@ static enum exit_status report(const struct cv *v, double seconds, struct failur
     return output_close(&out, why);
 }
 
-enum {
-    COLUMN_NAME_BYTES = 600
-};
-
 static void write_predictions(struct cv *v)
 {
     const int64_t targets = v->targets.count;
-    char name[COLUMN_NAME_BYTES];
+    char name[TARGET_COLUMN_BYTES];
 
     output_text(&v->out, targets > 1 ? "fold" : "fold,prediction");
     for (int64_t t = 0; targets > 1 && t < targets; t++) {
-        snprintf(name, sizeof name, "prediction_%s", name_of_target(v, t));
         output_text(&v->out, ",");
-        csv_write_field(&v->out, name, ',');
+        csv_write_field(&v->out, target_column("prediction", name_of_target(v, t), name), ',');
     }
     output_text(&v->out, "\n");
     for (int64_t row = 0; row < v->table.rows; row++) {

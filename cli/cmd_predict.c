@@ -10,6 +10,7 @@
 #include "model.h"
 #include "npy.h"
 #include "number.h"
+#include "targets.h"
 #include "unseen.h"
 #include <math.h>
 #include <stdlib.h>
@@ -157,18 +158,13 @@ static double end_at(const struct predictions *p, int64_t row, int64_t target, i
     return ((const double *)p->ends.memory)[2 * (row * p->targets + target) + end];
 }
 
-enum {
-    COLUMN_NAME_BYTES = 600
-};
-
 /* The name of a column of the output: what it has, and of several targets also which one. */
 static const char *column_of(const struct predictions *p, const char *what, int64_t target,
-                             char name[COLUMN_NAME_BYTES])
+                             char name[TARGET_COLUMN_BYTES])
 {
     if (p->targets == 1)
         return what;
-    snprintf(name, COLUMN_NAME_BYTES, "%s_%s", what, gram_machine_target_name(p->machine, target));
-    return name;
+    return target_column(what, gram_machine_target_name(p->machine, target), name);
 }
 
 /* Puts the classes of a row's set in order; returns how many there are. */
@@ -222,14 +218,14 @@ static void write_names(struct output *out, const struct predictions *p, char de
         output_write(out, &delimiter, 1);
     }
     for (int64_t t = 0; t < p->targets; t++) {
-        char name[COLUMN_NAME_BYTES];
+        char name[TARGET_COLUMN_BYTES];
         if (t > 0)
             output_write(out, &delimiter, 1);
         csv_write_field(out, column_of(p, "prediction", t, name), delimiter);
     }
     for (int64_t t = 0; p->ends.memory && t < p->targets; t++)
         for (int end = 0; end < 2; end++) {
-            char name[COLUMN_NAME_BYTES];
+            char name[TARGET_COLUMN_BYTES];
             output_write(out, &delimiter, 1);
             csv_write_field(out, column_of(p, end_names[end], t, name), delimiter);
         }
@@ -451,7 +447,7 @@ static enum exit_status keep(struct predictions *p, int64_t column, const char *
     int taken = !isnan(s->set) && strcmp(name, "set") == 0;
 
     for (int64_t t = 0; t < p->targets; t++) {
-        char of[COLUMN_NAME_BYTES];
+        char of[TARGET_COLUMN_BYTES];
         taken |= strcmp(name, column_of(p, "prediction", t, of)) == 0;
         for (int end = 0; !isnan(s->interval) && end < 2; end++)
             taken |= strcmp(name, column_of(p, end_names[end], t, of)) == 0;

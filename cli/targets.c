@@ -7,6 +7,7 @@
 #include "fit.h"
 #include "interrupt.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,12 @@ void targets_free(struct targets *t)
 {
     free(t->column);
     *t = (struct targets){0};
+}
+
+const char *target_column(const char *what, const char *target, char name[TARGET_COLUMN_BYTES])
+{
+    (void)snprintf(name, TARGET_COLUMN_BYTES, "%s_%s", what, target);
+    return name;
 }
 
 static enum exit_status add(struct targets *t, int64_t column, const char *name,

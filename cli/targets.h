@@ -25,6 +25,13 @@ enum exit_status targets_of(const gram_machine *machine, const struct table *t, 
                             struct failure *why);
 void targets_free(struct targets *t);
 
+enum {
+    TARGET_COLUMN_BYTES = 600
+};
+
+/* The name of a column of an output that has `what` of one of several targets, in `name`. */
+const char *target_column(const char *what, const char *target, char name[TARGET_COLUMN_BYTES]);
+
 /* The columns in the library's form, from row `first` on; call free(*out) when done. */
 enum exit_status targets_view(const struct table *t, const struct targets *targets, int64_t first,
                               gram_column **out, struct failure *why);

@@ -444,21 +444,16 @@ PyObject *py_eigh_operator(PyObject *module, PyObject *const *args, Py_ssize_t n
     struct py_operator a;
     struct py_call call;
     PyObject *v[O_WORDS], *o[OPTIONS];
-    gram_tensor *like;
+    const gram_tensor *like;
     gram_status status;
     int64_t n;
 
     if (py_parse(state, &of_operator, args, nargs, kwnames, v) || read_operator(v, o, &r) ||
         py_open(&call, state, of_operator.name))
         return NULL;
-    like = py_input(&call, "like", v[O_LIKE]);
-    if (!like || py_place(&call))
+    like = py_operator_like(&call, v[O_LIKE]);
+    if (!like)
         return py_fail(&call);
-    if (like->ndim < 1 || like->ndim > 2) {
-        PyErr_Format(PyExc_ValueError, "%s: like has %d dimensions, expected 1 or 2",
-                     of_operator.name, (int)like->ndim);
-        return py_fail(&call);
-    }
     shape.dtype = like->dtype;
     n = like->shape[0];
     if (make_outputs(&call, o, shape, n, &r) ||

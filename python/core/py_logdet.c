@@ -191,7 +191,7 @@ PyObject *py_logdet_operator(PyObject *module, PyObject *const *args, Py_ssize_t
     struct py_call call;
     struct arguments given;
     PyObject *v[O_COUNT];
-    gram_tensor *like;
+    const gram_tensor *like;
     gram_status status;
 
     if (py_parse(state, &of_operator, args, nargs, kwnames, v))
@@ -200,14 +200,9 @@ PyObject *py_logdet_operator(PyObject *module, PyObject *const *args, Py_ssize_t
                                NULL,        v[O_LEFT],  v[O_RIGHT], v[O_REPORT]};
     if (read_options(of_operator.name, &given, &options) || py_open(&call, state, of_operator.name))
         return NULL;
-    like = py_input(&call, "like", v[O_LIKE]);
-    if (!like || py_place(&call))
+    like = py_operator_like(&call, v[O_LIKE]);
+    if (!like)
         return py_fail(&call);
-    if (like->ndim < 1 || like->ndim > 2) {
-        PyErr_Format(PyExc_ValueError, "%s: like has %d dimensions, expected 1 or 2",
-                     of_operator.name, (int)like->ndim);
-        return py_fail(&call);
-    }
     if (read_sides(&call, &given, &options) ||
         py_operator_of(&a, &call, "a", v[O_A], &saved, &call.array[0], like->shape[0]))
         return py_fail(&call);

@@ -140,6 +140,19 @@ static int check_function(const struct py_call *call, const char *name, PyObject
     return -1;
 }
 
+const gram_tensor *py_operator_like(struct py_call *call, PyObject *value)
+{
+    const gram_tensor *like = py_input(call, "like", value);
+
+    if (!like || py_place(call))
+        return NULL;
+    if (like->ndim >= 1 && like->ndim <= 2)
+        return like;
+    PyErr_Format(PyExc_ValueError, "%s: like has %d dimensions, expected 1 or 2", call->function,
+                 (int)like->ndim);
+    return NULL;
+}
+
 int py_operator_of(struct py_operator *o, const struct py_call *call, const char *name,
                    PyObject *function, PyThreadState **saved, const struct py_array *like,
                    int64_t n)

@@ -17,6 +17,10 @@ struct py_operator {
     PyThreadState **saved; /* of the call, while the library works */
 };
 
+/* The argument `like`, of 1 or 2 dimensions, which is the call's first array, and py_place; NULL
+ * with an exception. */
+const gram_tensor *py_operator_like(struct py_call *call, PyObject *value);
+
 /* Prepares an operator of n rows and the dtype of like, after py_place.  The function is callable,
  * or has a product with `@`; -1 with an exception if neither. */
 int py_operator_of(struct py_operator *o, const struct py_call *call, const char *name,
