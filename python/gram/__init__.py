@@ -39,7 +39,10 @@ def __getattr__(name):
 
 _MANY = ("eigh_many", "eigh_multi", "matrix_power_many")
 _WORKSPACE = ("Shape", "workspace")
-_MODULES = ("compat", "gpytorch", "jax", "kernels", "machine", "optim", "plot", "sklearn", "torch")
+_MODULES = (
+    "compat", "distributed", "gpytorch", "jax", "kernels", "machine", "optim", "plot", "sklearn",
+    "torch",
+)  # fmt: skip
 
 __all__ = sorted(
     [

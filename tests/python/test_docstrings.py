@@ -28,6 +28,7 @@ NAMED = re.compile(r"\b(?:[Aa]s|of|[Ss]ee) (gram(?:\.\w+)+)")
 MODULES = {
     "gram": None,
     "gram.cache": None,
+    "gram.distributed": None,
     "gram.kernels": None,
     "gram.machine": None,
     "gram.sklearn": "sklearn",
@@ -60,6 +61,7 @@ OTHERS = {
     "cache.entries": ("bytes", "errors"),
     "cache.info": ("bytes", "errors"),
     "cache.warm": ("errors", "seconds"),
+    "distributed.RayExecutor": ("errors",),
     "gpytorch.max_stored_bytes": ("bytes", "dtypes"),
     "compat.kermac.CudaTimer": ("seconds",),
     "compat.kermac.ModuleCache": ("errors",),

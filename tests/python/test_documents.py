@@ -86,7 +86,7 @@ def test_stubs_of_the_optimizers():
 
 
 MODULES = (
-    "cache gpytorch jax kernels machine plot sklearn torch compat/kermac compat/scipy "
+    "cache distributed gpytorch jax kernels machine plot sklearn torch compat/kermac compat/scipy "
     "compat/sklearn compat/torch"
 ).split()
 
