@@ -254,8 +254,8 @@ if(GRAM_TEST_PYTHON AND TARGET gram_python)
         set_tests_properties(python_${name} PROPERTIES
             ENVIRONMENT "${GRAM_TEST_ENVIRONMENT};PYTHONPATH=${path}")
     endforeach()
-    foreach(name test_jax_cuda test_kfac_emulated test_krr_emulated test_machine_emulated
-            test_scratch_of_torch)
+    foreach(name test_communicator_made test_jax_cuda test_kfac_emulated test_krr_emulated
+            test_machine_emulated test_scratch_of_torch)
         gram_test_emulated(python_${name} 10800 ${CMAKE_COMMAND} -E env PYTHONPATH=${path}
             ${pytest} ${CMAKE_SOURCE_DIR}/tests/python/${name}.py)
     endforeach()

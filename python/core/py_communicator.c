@@ -108,6 +108,91 @@ static PyObject *communicator_new(PyTypeObject *type, PyObject *args, PyObject *
     return NULL;
 }
 
+/* ---- Made by what the ranks have already ---------------------------------------------------- */
+
+/* A function of gram._communicators with the class before the arguments. */
+static PyObject *made_by(const char *name, PyObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *module = PyImport_ImportModule("gram._communicators"), *function, *first, *all;
+    PyObject *made = NULL;
+
+    if (!module)
+        return NULL;
+    function = PyObject_GetAttrString(module, name);
+    first = function ? PyTuple_Pack(1, type) : NULL;
+    all = first ? PySequence_Concat(first, args) : NULL;
+    if (all)
+        made = PyObject_Call(function, all, kwargs);
+    Py_XDECREF(all);
+    Py_XDECREF(first);
+    Py_XDECREF(function);
+    Py_DECREF(module);
+    return made;
+}
+
+static PyObject *from_torch(PyObject *type, PyObject *args, PyObject *kwargs)
+{
+    return made_by("from_torch", type, args, kwargs);
+}
+
+static PyObject *from_mpi4py(PyObject *type, PyObject *args, PyObject *kwargs)
+{
+    return made_by("from_mpi4py", type, args, kwargs);
+}
+
+static PyObject *from_dask(PyObject *type, PyObject *args, PyObject *kwargs)
+{
+    return made_by("from_dask", type, args, kwargs);
+}
+
+static PyObject *from_ray(PyObject *type, PyObject *args, PyObject *kwargs)
+{
+    return made_by("from_ray", type, args, kwargs);
+}
+
+static const char from_torch_doc[] =
+    "from_torch(group=None, *, device=None, stream=None, timeout=0.0)\n--\n\n"
+    "The ranks of a process group of torch.distributed (None: the default one), all of which\n"
+    "make this call.  The group broadcasts the id of NCCL.  device is the GPU of this rank (None:\n"
+    "PyTorch's current one, for a group of the backend nccl).  Raises NotImplementedError for a\n"
+    "group of CPUs without device: mpirun starts ranks for those.\n\n"
+    ">>> import gram\n"
+    ">>> try:  # python -m torch.distributed.run starts the processes\n"
+    "...     ranks = gram.Communicator.from_torch()\n"
+    "... except (ImportError, RuntimeError):\n"
+    "...     print(\"there is no group\")\n"
+    "there is no group\n";
+
+static const char from_mpi4py_doc[] =
+    "from_mpi4py(comm, *, device=None, stream=None, timeout=0.0)\n--\n\n"
+    "The ranks of a communicator of mpi4py, all of which make this call: over MPI, or, with the\n"
+    "GPU of this rank as device, over NCCL, whose id is broadcast by MPI.\n\n"
+    ">>> import gram\n"
+    ">>> def ranks_of(comm, local_rank):\n"
+    "...     return gram.Communicator.from_mpi4py(comm, device=f\"cuda:{local_rank}\")\n";
+
+static const char from_dask_doc[] =
+    "from_dask(client, workers=None, *, device=\"cuda\", timeout=0.0)\n--\n\n"
+    "Ranks over NCCL in the workers of a dask.distributed.Client (None: all), one for each.\n"
+    "device is the name of a GPU for all, as with CUDA_VISIBLE_DEVICES, or a list.  Returns a\n"
+    "list of futures by rank, each of a Communicator that stays on its worker: give it to a\n"
+    "task there, client.submit(work, futures[i], workers=[workers[i]]).  Raises what a worker\n"
+    "raises.\n\n"
+    ">>> import gram\n"
+    ">>> def call_all(client, work):\n"
+    "...     workers = list(client.nthreads())\n"
+    "...     ranks = gram.Communicator.from_dask(client, workers)\n"
+    "...     return [client.submit(work, r, workers=[w]) for r, w in zip(ranks, workers)]\n";
+
+static const char from_ray_doc[] =
+    "from_ray(actors, *, attribute=\"communicator\", device=\"cuda\", timeout=0.0)\n--\n\n"
+    "Ranks over NCCL in actors of Ray, in their order: each actor then has a Communicator as\n"
+    "this attribute, for its own methods.  device is as in from_dask; with num_gpus=1 each actor\n"
+    "has one GPU, and sees no other.  Returns None.  Raises what an actor raises.\n\n"
+    ">>> import gram\n"
+    ">>> def connect(actors):\n"
+    "...     gram.Communicator.from_ray(actors)  # self.communicator of each\n";
+
 /* ---- Its end -------------------------------------------------------------------------------- */
 
 static void close_it(struct py_communicator *self)
@@ -248,6 +333,7 @@ static const char communicator_doc[] =
     "number; None: the default stream), and also wait for the streams that work on the\n"
     "arrays.  If a rank does not call within timeout seconds (0: 600), the others get an\n"
     "error.\n\n"
+    "from_torch, from_mpi4py, from_dask and from_ray make one of what the ranks have already.\n\n"
     "rank and size are attributes.  agree(ok=True) raises ValueError on all ranks if ok is\n"
     "false on one of them.  close() ends the communicator, and all ranks must call it; a with\n"
     "statement calls it, unless there is an exception.  A communicator that is not closed is\n"
@@ -264,15 +350,26 @@ static const char communicator_doc[] =
     "...     print(0, 1)\n"
     "0 1\n";
 
+#define CALL(function)  (PyCFunction)(void (*)(void))(function), METH_VARARGS | METH_KEYWORDS
+#define MAKER(function) CALL(function) | METH_CLASS
+
+static const char agree_doc[] =
+    "agree(ok=True)\n--\n\nWaits for all ranks; raises ValueError where ok is false on one.";
+static const char close_doc[] = "close()\n--\n\nEnds the communicator, on every rank.";
+
+/* clang-format off */
 static PyMethodDef methods[] = {
-    {    "agree", (PyCFunction)(void (*)(void))communicator_agree, METH_VARARGS | METH_KEYWORDS,
-     "agree(ok=True)\n--\n\nWaits for all ranks; raises ValueError where ok is false on one."        },
-    {    "close",                              communicator_close,                  METH_NOARGS,
-     "close()\n--\n\nEnds the communicator, on every rank."                                          },
-    {"__enter__",                              communicator_enter,                  METH_NOARGS, NULL},
-    { "__exit__",                               communicator_exit,                 METH_VARARGS, NULL},
-    {       NULL,                                            NULL,                            0, NULL},
+    {"agree",       CALL(communicator_agree),         agree_doc},
+    {"close",       communicator_close, METH_NOARGS,  close_doc},
+    {"from_torch",  MAKER(from_torch),                from_torch_doc},
+    {"from_mpi4py", MAKER(from_mpi4py),               from_mpi4py_doc},
+    {"from_dask",   MAKER(from_dask),                 from_dask_doc},
+    {"from_ray",    MAKER(from_ray),                  from_ray_doc},
+    {"__enter__",   communicator_enter, METH_NOARGS,  NULL},
+    {"__exit__",    communicator_exit,  METH_VARARGS, NULL},
+    {NULL,          NULL,               0,            NULL},
 };
+/* clang-format on */
 
 static PyGetSetDef members[] = {
     {"rank", communicator_rank, NULL, "Of this process or thread, from 0 on.", NULL},

@@ -158,6 +158,42 @@ class Communicator:
         stream: int | None = None,
         timeout: float = 0.0,
     ) -> Communicator: ...
+    @classmethod
+    def from_torch(
+        cls,
+        group: Any = None,
+        *,
+        device: Any = None,
+        stream: int | None = None,
+        timeout: float = 0.0,
+    ) -> Communicator: ...
+    @classmethod
+    def from_mpi4py(
+        cls,
+        comm: Any,
+        *,
+        device: Any = None,
+        stream: int | None = None,
+        timeout: float = 0.0,
+    ) -> Communicator: ...
+    @classmethod
+    def from_dask(
+        cls,
+        client: Any,
+        workers: Sequence[str] | None = None,
+        *,
+        device: Any = "cuda",
+        timeout: float = 0.0,
+    ) -> list[Any]: ...
+    @classmethod
+    def from_ray(
+        cls,
+        actors: Sequence[Any],
+        *,
+        attribute: str = "communicator",
+        device: Any = "cuda",
+        timeout: float = 0.0,
+    ) -> None: ...
     def agree(self, ok: bool = True) -> None: ...
     def close(self) -> None: ...
     def __enter__(self) -> Communicator: ...

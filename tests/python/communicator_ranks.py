@@ -112,6 +112,12 @@ def of_mpi4py():
     with gram.Communicator(turned) as ranks:
         assert (ranks.rank, ranks.size) == (turned.rank, turned.size)
         products(ranks)
+    with gram.Communicator.from_mpi4py(turned) as ranks:
+        assert (ranks.rank, ranks.size) == (turned.rank, turned.size)
+        ranks.agree()
+    if gram.devices() == ["cpu"]:
+        with pytest.raises(NotImplementedError):  # on both, though one has asked for the id
+            gram.Communicator.from_mpi4py(turned, device="cuda:0")
 
 
 def main():
