@@ -89,7 +89,7 @@ typedef struct gram_machine_options {
                              among the rounds of feature learning; 0: 0.2 */
     int64_t leaf_rows;    /* the most rows in a leaf; 0: from the limits */
     int64_t memory_limit; /* bytes; 0: the available memory of the computer */
-    double time_limit;    /* of search, in seconds; 0: 300 */
+    double time_limit;    /* of a fit with search 1, in seconds; 0: 300 */
     uint64_t seed;
     gram_dtype dtype;      /* of the kernel matrix: f32 (default) or f64 */
     const double *weights; /* of the rows, > 0; NULL: all 1; the r of a row becomes r / weight */

@@ -298,12 +298,13 @@ gram_status gram_machine_leaf_predict(gram_context *g, const struct machine_leaf
                                       int64_t rows, const void *x, double *out);
 /* machine_refit.c: whether a leaf that `seen` rows have taught its metric is to have its ridge and
  * its score from a part of the others; and the ridge of params that these choose, with their
- * outputs (held.f is NULL where no ridge can be solved). */
+ * outputs (held.f is NULL where no ridge can be solved).  After `ends`, in gram_seconds(), no other
+ * ridge is tried; 0: no such time. */
 bool gram_machine_refit_pays(const struct machine_job *job, const struct machine_data *data,
                              int64_t seen);
 gram_status gram_machine_refit(gram_context *g, struct machine_params *params,
-                               const struct machine_data *data, struct machine_report *report,
-                               struct machine_held_out *held);
+                               const struct machine_data *data, double ends,
+                               struct machine_report *report, struct machine_held_out *held);
 /* g may be NULL for a leaf on the CPU. */
 void gram_machine_leaf_destroy(gram_context *g, struct machine_leaf *leaf);
 /* Brings a leaf that was trained on a GPU to the CPU, where it outlives the context. */
@@ -449,7 +450,8 @@ struct machine_job {
     double memory;              /* bytes that a fit may take */
     int64_t leaf_rows;          /* most rows of one leaf within that */
     double started;             /* gram_seconds() */
-    double from, to;            /* of the whole work: the part that is being done */
+    double until, ends; /* of a search with a time limit: of its choices, and of the fit; or 0 */
+    double from, to;    /* of the whole work: the part that is being done */
     struct machine_report report;
     struct machine_trials trials; /* of the search */
     struct machine_held_out held; /* of what the search chose; f NULL: none */
@@ -457,6 +459,12 @@ struct machine_job {
     bool held_apart;              /* its rows were not learned from, in place of leave-one-out */
     double without, with;         /* the best scores without and with a metric; 0: not known */
 };
+
+/* Whether the choices of a fit with a time limit are to end. */
+static inline bool gram_machine_late(const struct machine_job *job)
+{
+    return job->until > 0 && gram_seconds() > job->until;
+}
 
 /* Rows as features and targets, in memory of the context's allocator. */
 struct machine_encoded {

@@ -161,8 +161,11 @@ static gram_status try_rounds(gram_context *g, struct large *l, const struct cho
     struct choice c = {0};
     double least = INFINITY;
     bool more = true;
-    gram_status status = gram_machine_choice_copy(g, from, &c);
+    gram_status status;
 
+    if (isfinite(best->error) && gram_machine_late(l->job))
+        return GRAM_OK;
+    status = gram_machine_choice_copy(g, from, &c);
     for (int round = 0; status == GRAM_OK && more; round++) {
         struct machine_leaf leaf;
 
@@ -171,7 +174,7 @@ static gram_status try_rounds(gram_context *g, struct large *l, const struct cho
             gram_machine_choice_train(g, l, gram_least(count, l->centres), rows, false, &c, &leaf);
         if (status == GRAM_OK && c.error < best->error)
             status = gram_machine_choice_copy(g, &c, best);
-        more = round < most && c.error < least;
+        more = round < most && c.error < least && !gram_machine_late(l->job);
         least = fmin(least, c.error);
         if (status == GRAM_OK && more)
             status = learn(g, l, &leaf, &c);
@@ -310,11 +313,13 @@ gram_status gram_machine_choose(gram_context *g, struct large *l,
     if (rounds > best->params.iterations)
         TRY(try_rounds(g, l, best, first, rounds - best->params.iterations, best));
     TRY(try_bandwidths(g, l, first, best));
-    if (second == first)
+    if (second == first || gram_machine_late(l->job))
         return GRAM_OK;
     if (o->iterations > 0 && more > o->iterations - best->params.iterations)
         more = o->iterations - best->params.iterations;
     best->error = INFINITY; /* which was that of fewer centres */
     TRY(try_rounds(g, l, best, second, more, best));
-    return params->iterations > 0 ? try_exact(g, l, params, second, best) : GRAM_OK;
+    if (params->iterations == 0 || gram_machine_late(l->job))
+        return GRAM_OK;
+    return try_exact(g, l, params, second, best);
 }

@@ -167,7 +167,7 @@ static gram_status refit(gram_context *g, struct machine_job *job, struct machin
 {
     struct machine_held_out held;
 
-    TRY(gram_machine_refit(g, params, data, report, &held));
+    TRY(gram_machine_refit(g, params, data, job->ends, report, &held));
     if (!held.f)
         return GRAM_OK;
     free(job->held.f);

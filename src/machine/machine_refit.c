@@ -29,6 +29,7 @@ struct refit {
     size_t bytes;
     double *f, *tried; /* column-major, from malloc */
     double error;
+    double ends; /* gram_seconds() after which no other ridge is tried; 0: none */
     struct machine_report *report;
 };
 
@@ -102,7 +103,7 @@ static gram_status walk(gram_context *g, struct refit *r, double factor,
         struct machine_params other = *params;
 
         other.ridge *= factor;
-        more = other.ridge >= least_ridge;
+        more = other.ridge >= least_ridge && (r->ends == 0 || gram_seconds() < r->ends);
         if (more)
             TRY(attempt(g, r, &other, &more));
         if (more)
@@ -119,14 +120,15 @@ bool gram_machine_refit_pays(const struct machine_job *job, const struct machine
 }
 
 gram_status gram_machine_refit(gram_context *g, struct machine_params *params,
-                               const struct machine_data *data, struct machine_report *report,
-                               struct machine_held_out *held)
+                               const struct machine_data *data, double ends,
+                               struct machine_report *report, struct machine_held_out *held)
 {
     const double ridge = params->ridge;
     struct refit r;
     bool better;
     gram_status status = refit_open(g, data, report, &r);
 
+    r.ends = ends;
     if (status == GRAM_OK)
         status = attempt(g, &r, params, &better);
     if (status == GRAM_OK && params->ridge_chosen)

@@ -14,8 +14,11 @@
  * Where there are many more rows, machines of centres may change the choice before
  * (machine_wide.c), and the leaf of all rows has its ridge chosen again (machine_refit.c).
  * What the caller gave is never varied.  The numbers of rows depend on the sizes alone, so
- * that a fit is repeatable.  With options.search trials go on with larger levels until the time is
- * up.
+ * that a fit is repeatable.
+ *
+ * With options.search the first level is larger.  The same trials come first, then the other
+ * families, powers and more rounds, and then trials at random until the time is up.  What the
+ * trials took says how much of the time limit the rest of the fit needs.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -56,9 +59,19 @@ static void take(const struct trial *t, struct trial *best)
         *best = *t;
 }
 
-static bool time_is_up(const struct search *s)
+/* Whether a trial is to be left out. */
+static bool time_is_up(struct search *s)
 {
-    return s->deadline > 0 && gram_seconds() > s->deadline;
+    bool up = s->deadline > 0 && gram_seconds() > s->deadline;
+
+    s->cut = s->cut || up;
+    return up;
+}
+
+/* The work of a trial on halves of so many rows, in one unit for all levels. */
+static double work_of(double half)
+{
+    return 2 * pow(half, 2.5);
 }
 
 static void show(struct search *s)
@@ -66,6 +79,7 @@ static void show(struct search *s)
     double done = (double)s->tried / PLANNED;
     char stage[48];
 
+    s->work += work_of(0.5 * (double)s->level.rows);
     if (s->deadline > 0)
         done = (gram_seconds() - s->opened) / (s->last - s->opened);
     (void)snprintf(stage, sizeof stage, "searching, %d tried", s->tried++);
@@ -208,6 +222,12 @@ static const struct effort usual =
 },
                            thorough = {FAMILIES, 3, 3, MOST_ROUNDS, {1000, 2500}};
 
+/* What a level has tried: families by their scores, and how many of the list they are. */
+struct found {
+    struct trial family[FAMILIES];
+    int count, families;
+};
+
 /* Sorts trials by their scores. */
 static void sort(struct trial *t, int count)
 {
@@ -240,13 +260,15 @@ static gram_status try_bandwidths(gram_context *g, struct search *s, struct tria
     return GRAM_OK;
 }
 
-/* Every family that the options allow, without a metric and at two bandwidths; best first. */
+/* Every family that the options allow and that was not tried yet, without a metric and at two
+ * bandwidths; best first. */
 static gram_status try_families(gram_context *g, struct search *s, const struct effort *effort,
-                                const struct trial *start, struct trial *out, int *count)
+                                const struct trial *start, struct found *found)
 {
     const gram_machine_options *o = &s->job->o;
+    const double before = found->count > 0 ? found->family[0].score : INFINITY;
 
-    for (int f = 0; f < effort->families; f++) {
+    for (int f = found->families; f < effort->families; f++) {
         struct trial best = *start;
 
         best.score = INFINITY;
@@ -261,11 +283,12 @@ static gram_status try_families(gram_context *g, struct search *s, const struct 
             TRY(try_plain(g, s, &t, &best));
         }
         if (isfinite(best.score))
-            out[(*count)++] = best;
+            found->family[found->count++] = best;
     }
-    sort(out, *count);
-    if (*count > 0)
-        TRY(try_bandwidths(g, s, &out[0]));
+    found->families = effort->families;
+    sort(found->family, found->count);
+    if (found->count > 0 && found->family[0].score < before)
+        TRY(try_bandwidths(g, s, &found->family[0]));
     return GRAM_OK;
 }
 
@@ -279,18 +302,21 @@ static bool may_learn(const struct search *s, bool full)
                 : job->o.metric != GRAM_METRIC_FULL;
 }
 
-/* The best of every form of a metric: learned[0] is full, learned[1] diagonal. */
+/* The best of every form of a metric: learned[0] is full, learned[1] diagonal.  Powers that a
+ * family has had already are left out. */
 static gram_status try_learning(gram_context *g, struct search *s, const struct effort *effort,
-                                const struct trial *plain, int count, struct trial *learned)
+                                struct found *found, struct trial *learned)
 {
     static const double powers[] = {0.5, 0.25, 1};
     const gram_machine_options *o = &s->job->o;
-    int most = o->iterations > 0 ? o->iterations : effort->rounds;
+    const int most = o->iterations > 0 ? o->iterations : effort->rounds;
+    const int learners = (int)gram_least(found->count, effort->learners);
 
     for (int form = 0; form < FORMS; form++)
-        for (int i = 0; i < gram_least(count, effort->learners); i++)
-            for (int p = 0; p < (o->metric_power > 0 ? 1 : effort->powers); p++) {
-                struct trial t = plain[i];
+        for (int i = 0; i < learners; i++)
+            for (int p = found->family[i].powers; p < (o->metric_power > 0 ? 1 : effort->powers);
+                 p++) {
+                struct trial t = found->family[i];
 
                 if (!may_learn(s, form == 0))
                     continue;
@@ -298,6 +324,8 @@ static gram_status try_learning(gram_context *g, struct search *s, const struct 
                 t.params.power = o->metric_power > 0 ? o->metric_power : powers[p];
                 TRY(try_rounds(g, s, &t, most, &learned[form]));
             }
+    for (int i = 0; i < learners; i++)
+        found->family[i].powers = effort->powers;
     for (int form = 0; form < FORMS && o->bandwidth == 0; form++)
         for (int b = 0; b < 2 && isfinite(learned[form].score); b++) {
             struct trial t = learned[form];
@@ -305,6 +333,18 @@ static gram_status try_learning(gram_context *g, struct search *s, const struct 
             t.params.bandwidth *= b ? 0.5 : 2;
             TRY(try_rounds(g, s, &t, t.params.iterations, &learned[form]));
         }
+    return GRAM_OK;
+}
+
+/* More rounds for metrics that were still better in the last one that they had. */
+static gram_status try_more_rounds(gram_context *g, struct search *s, struct trial *learned)
+{
+    for (int form = 0; form < FORMS && s->job->o.iterations == 0; form++) {
+        struct trial t = learned[form];
+
+        if (isfinite(t.score) && t.params.iterations == usual.rounds)
+            TRY(try_rounds(g, s, &t, thorough.rounds, &learned[form]));
+    }
     return GRAM_OK;
 }
 
@@ -345,16 +385,17 @@ static gram_status try_more(gram_context *g, struct search *s, struct trial *pla
     return GRAM_OK;
 }
 
-/* What came first once more, on the rows of the second level. */
+/* What came first once more, on the rows of the second level.  Where the time does not suffice for
+ * all of it, the first level decides. */
 static gram_status try_again(gram_context *g, struct search *s, struct trial *plain,
                              struct trial *learned)
 {
     const gram_machine_options *o = &s->job->o;
+    const struct trial first[] = {*plain, learned[0], learned[1]};
 
-    struct trial first = *plain;
-
+    s->cut = false;
     plain->score = INFINITY;
-    TRY(try_plain(g, s, &first, plain));
+    TRY(try_plain(g, s, &first[0], plain));
     for (int form = 0; form < FORMS; form++) {
         struct trial t = learned[form];
 
@@ -363,6 +404,11 @@ static gram_status try_again(gram_context *g, struct search *s, struct trial *pl
         learned[form].score = INFINITY;
         TRY(try_rounds(g, s, &t, o->iterations > 0 ? o->iterations : t.params.iterations + 1,
                        &learned[form]));
+    }
+    if (s->cut) {
+        *plain = first[0];
+        learned[0] = first[1];
+        learned[1] = first[2];
     }
     return GRAM_OK;
 }
@@ -407,31 +453,94 @@ static gram_status pick(gram_context *g, struct search *s, gram_transform transf
     return GRAM_OK;
 }
 
-/* Both levels: what is best without a metric, and with each form of one. */
+/* ---- Time ------------------------------------------------------------------------------------ */
+
+/* Seconds that the rest of a fit is going to take after the trials of two levels: the last level,
+ * rounds of feature learning, and the solves of all rows.  Single precision and one ridge take a
+ * tenth of a trial. */
+static double rest(const struct search *s, const struct trial *best)
+{
+    const double each = (gram_seconds() - s->opened) / s->work, n = (double)s->job->rows;
+    const double last = fmin(LAST_ROWS, n), learns = fmin(n, fmax(6000, fmin(n / 2, 12000)));
+    const double rounds = best->params.iterations;
+    double work = work_of(last) * (rounds > 0 ? 2 : 1) + rounds * 0.3 * work_of(last / 2);
+
+    work += s->members * 0.1 * (rounds * work_of(learns) / 2 + work_of(n));
+    return each * work;
+}
+
+/* When choices are to end, as far as the first trials tell. */
+static void plan(struct search *s, const struct trial *best)
+{
+    const double limit = s->job->o.time_limit > 0 ? s->job->o.time_limit : 300;
+
+    if (s->job->o.search <= 0)
+        return;
+    s->job->ends = s->job->started + limit;
+    s->job->until = s->job->ends - fmin(fmax(rest(s, best), 0.1 * limit), 0.6 * limit);
+    s->last = s->job->until - (s->wide ? 0.3 : s->members > 1 ? 0.1 : 0) * limit;
+    s->last = fmax(s->last, s->job->started + 0.2 * limit);
+    s->deadline = s->job->started + 0.75 * (s->last - s->job->started);
+}
+
+/* Whether there is time for the trials of the second level. */
+static bool has_time(const struct search *s, const struct trial *learned, double half)
+{
+    double trials = 1;
+
+    for (int form = 0; form < FORMS; form++)
+        trials += isfinite(learned[form].score) ? learned[form].params.iterations + 1 : 0;
+    return s->last == 0 ||
+           gram_seconds() + (gram_seconds() - s->opened) / s->work * trials * work_of(half) <
+               s->last;
+}
+
+/* ---- Both levels ----------------------------------------------------------------------------- */
+
+/* The first level: what is best without a metric, and with each form of one. */
+static gram_status first_level(gram_context *g, struct search *s, const struct trial *start,
+                               struct trial *plain, struct trial *learned)
+{
+    struct found found = {.count = 0};
+
+    TRY(try_families(g, s, &usual, start, &found));
+    if (found.count == 0)
+        return GRAM_OK;
+    *plain = found.family[0];
+    TRY(try_learning(g, s, &usual, &found, learned));
+    if (s->job->o.search <= 0)
+        return GRAM_OK;
+    plan(s, best_of(plain, learned));
+    TRY(try_families(g, s, &thorough, start, &found));
+    *plain = found.family[0];
+    TRY(try_more_rounds(g, s, learned));
+    TRY(try_learning(g, s, &thorough, &found, learned));
+    TRY(try_more(g, s, plain, learned));
+    plan(s, best_of(plain, learned));
+    return GRAM_OK;
+}
+
+/* What is best without a metric, and with each form of one, on both levels. */
 static gram_status levels(gram_context *g, struct search *s, const struct trial *start,
                           struct trial *plain, struct trial *learned)
 {
-    const struct effort *effort = s->job->o.search > 0 ? &thorough : &usual;
-    double limit = s->job->o.time_limit > 0 ? s->job->o.time_limit : 300, began = s->job->started;
+    const bool more = s->job->o.search > 0;
+    const struct effort *effort = more ? &thorough : &usual;
+    double limit = s->job->o.time_limit > 0 ? s->job->o.time_limit : 300;
     int64_t first = half_rows(g, s, effort->rows[0], 1.5e8),
             second = half_rows(g, s, effort->rows[1], 1.5e9);
-    struct trial family[FAMILIES];
-    int count = 0;
 
-    s->last = began + 0.8 * limit;
-    s->deadline = s->job->o.search > 0 ? began + 0.6 * limit : 0;
+    s->last = more ? s->job->started + 0.8 * limit : 0;
+    s->deadline = more ? s->job->started + 0.6 * limit : 0;
     s->keeps = s->members > 1;
     TRY(gram_machine_level_open(g, s, PARTS * first, false));
-    TRY(try_families(g, s, effort, start, family, &count));
-    if (count == 0)
+    TRY(first_level(g, s, start, plain, learned));
+    if (!isfinite(plain->score))
         return GRAM_OK;
-    *plain = family[0];
-    TRY(try_learning(g, s, effort, family, count, learned));
-    TRY(try_more(g, s, plain, learned));
     TRY(pick(g, s, best_of(plain, learned)->transform));
-    if (s->level.rows == s->job->rows || second <= first)
+    if (s->level.rows == s->job->rows || second <= first || !has_time(s, learned, (double)second))
         return GRAM_OK;
-    s->deadline = s->job->o.search > 0 ? s->last : 0;
+    s->deadline = s->last;
     TRY(gram_machine_level_open(g, s, PARTS * second, false));
     return try_again(g, s, plain, learned);
 }
@@ -475,6 +584,7 @@ static gram_status try_last(gram_context *g, struct search *s, struct trial *bes
 {
     TRY(gram_machine_level_open(g, s, gram_least(LAST_ROWS, rows_that_fit(g, s)), true));
     s->keeps = true;
+    s->deadline = 0.5 * (s->job->until + s->job->ends);
     TRY(last_trial(g, s, MOST_RIDGES, best));
     if (!isfinite(best->score))
         return GRAM_OK;

@@ -18,6 +18,7 @@ struct trial {
     struct machine_params params; /* iterations: the rounds that the metric has had */
     gram_transform transform;
     double score; /* lower is better: rmse, or error rate + mean squared error */
+    int powers;   /* of metrics that were learned from its kernel */
 };
 
 struct part {
@@ -47,6 +48,8 @@ struct search {
     double deadline;     /* of the level, in gram_seconds(); 0: none */
     double opened, last; /* when the search began, and the last deadline */
     double before;       /* when the last trial ended */
+    double work;         /* of all trials until now; see machine_search.c */
+    bool cut;            /* a trial was left out, because the time was up */
     int tried, levels;   /* trials, and levels that were opened */
     bool given_ridge;
     bool wide; /* there are more rows than its levels look at */

@@ -4,7 +4,8 @@
  * A metric that is learned from 1,200 rows is so blurred that kernels and powers which suit a sharp
  * one lose in it.  Machines of few centres (machine_choice.c) learn one from 12,000 rows in the
  * time that the search takes for some trials.  What they choose, by rows that are held out, is
- * taken if it is better than the choice of the search among them.
+ * taken if it is better than the choice of the search among them.  With a time limit they end when
+ * the rest of the fit needs what is left.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -62,7 +63,11 @@ gram_status gram_machine_wide_choose(gram_context *g, struct machine_job *job,
     struct machine_encoded train = {0}, valid = {0};
     struct machine_target target = {0};
     struct gram_encoder *encoder = NULL;
-    gram_status status = gram_encoder_fit(g, job->table, job->row, held + rows, &how, &encoder);
+    gram_status status;
+
+    if (gram_machine_late(job))
+        return GRAM_OK;
+    status = gram_encoder_fit(g, job->table, job->row, held + rows, &how, &encoder);
 
     if (status == GRAM_OK)
         status = gram_machine_target_borrow(g, &job->kind, &target);

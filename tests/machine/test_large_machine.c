@@ -155,7 +155,7 @@ static void one_refit(struct harness *h, gram_dtype dtype, bool weighted)
 
         params.ridge = side ? 20 : 0.02;
         params.ridge_chosen = true;
-        CHECK(h, gram_machine_refit(h->g, &params, &m.data, &report, &held) == GRAM_OK, "%s",
+        CHECK(h, gram_machine_refit(h->g, &params, &m.data, 0, &report, &held) == GRAM_OK, "%s",
               gram_message(h->g));
         CHECK(h, held.first == ROWS - ROWS / 10 && held.count == ROWS / 10, "rows %lld and %lld",
               (long long)held.first, (long long)held.count);
@@ -184,7 +184,7 @@ static void a_given_ridge_is_not_varied(struct harness *h)
 
     make(&m, GRAM_F64, false, 0.5);
     params.ridge = 20;
-    CHECK(h, gram_machine_refit(h->g, &params, &m.data, &report, &held) == GRAM_OK, "%s",
+    CHECK(h, gram_machine_refit(h->g, &params, &m.data, 0, &report, &held) == GRAM_OK, "%s",
           gram_message(h->g));
     CHECK(h, params.ridge == 20, "ridge %g", params.ridge);
     check_outputs(h, &m, &params, &held);

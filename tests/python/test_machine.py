@@ -338,6 +338,21 @@ def test_scores_have_what_their_task_has(diamonds, machine):
     assert np.isfinite([v for v in score.values() if not isinstance(v, str)]).all()
 
 
+def test_a_metric_that_the_time_left_out_on_more_rows_is_kept():
+    # The second level used to drop what it had no time for, however good the first had found it.
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (2500, 6))
+    y = np.sin(4 * (x @ rng.normal(size=6))) + 0.05 * rng.normal(size=2500)
+    for limit in (1, 2.5):
+        made = gram.Machine.fit(x, y, search=1, time_limit=limit, ensemble=1)
+        scores = {True: [np.inf], False: [np.inf]}
+        for trial in made.trials:
+            if trial["level"] == 1:
+                scores[trial["iterations"] > 0].append(trial["score"])
+        if min(scores[True]) < 0.8 * min(scores[False]):
+            assert made.trials[0]["iterations"] > 0, (limit, made.trials[:3])
+
+
 def test_numbers_with_none_are_numbers_and_names_come_once():
     x = np.arange(12.0)
     machine = gram.Machine.fit({"a": [1, None, 3] * 4, "b": [True, None, False] * 4}, x, seed=1)
