@@ -138,7 +138,7 @@ if(TARGET test_cuda)
 endif()
 # On several devices.  The emulated cuSOLVER calls LAPACK side by side: with one number of threads
 # for all, since the order of its sums depends on it.
-foreach(name test_many test_eigh_multi test_nccl_kron)
+foreach(name test_many test_eigh_multi test_nccl_kron test_nccl_matmul)
     if(TARGET ${name})
         gram_test_emulated(${name} 5400 ${CMAKE_COMMAND} -E env GRAM_FAKE_CUDA_DEVICES=3
             OPENBLAS_NUM_THREADS=1 $<TARGET_FILE:${name}>)
@@ -170,6 +170,7 @@ gram_test_program(bench_call bench/bench_call.c)
 gram_test_program(bench_optimizer bench/bench_optimizer.c)
 gram_test_program(bench_eigh_multi bench/bench_eigh_multi.c)
 gram_test_program(bench_kron_nccl bench/bench_kron_nccl.c)
+gram_test_program(bench_kernel_multi bench/bench_kernel_multi.c)
 
 # test_calls catches the calls that the cases make (tests/core/wrapped.h); Apple's linker cannot.
 if(TARGET test_calls AND NOT APPLE)

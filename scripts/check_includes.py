@@ -39,7 +39,7 @@ ALSO = {("cli", "check/harness/harness.h"), ("cli", "src/machine/date.h")}
 FRAME = {"core", "cpu", "cuda"}
 STANDS_ON = {
     "multi": set(),
-    "pairwise": {"linalg"},
+    "pairwise": {"linalg", "kron", "multi"},
     "kron": {"multi"},
     "linalg": {"kron"},
     "eigh": {"pairwise", "linalg"},

@@ -385,6 +385,9 @@ GRAM_API gram_status gram_kernel_workspace(gram_context *g, const gram_tensor *x
 typedef struct gram_kernel_matmul_options {
     size_t size;
     int accumulate; /* add to out, for a sum of kernels or of parts of y */
+    /* For gram_kernel_matmul_multi; other calls refuse them. */
+    gram_communicator *communicator;
+    int all_points; /* x and y are those of all ranks, on every rank */
 } gram_kernel_matmul_options;
 
 /* clang-format off */
@@ -439,6 +442,45 @@ GRAM_API gram_status gram_kernel_matmul_workspace(gram_context *g, const gram_te
                                                   const gram_tensor *v,
                                                   const gram_kernel_matmul_options *options,
                                                   const gram_tensor *out, gram_workspace *need);
+
+/*
+ * gram_kernel_matmul, computed by the ranks of options.communicator.  Each rank calls it with its
+ * rows of x, y, v and out, any number of them, or none: the points are those of all ranks, rank by
+ * rank.  Up to rounding, the product is that of one process.  y NULL means x.  row_offset and
+ * column_offset of the kernel are those of the whole matrix.  There are no batches, and the dtype
+ * of x is f32 or f64.  Data are exchanged over MPI on the CPU, and over NCCL on GPUs.
+ *
+ * x and y are brought to all ranks once a call, and v too.  With options.all_points they are there
+ * already: every rank gives all rows of x and y, but its own rows of v and out.  If y is NULL and
+ * K mirrors itself, the pairs of points are cut into as many parts as there are ranks, by a rule of
+ * the sizes alone, so that each pair is computed once; every rank sums its pairs for all rows, and
+ * the sums go to the ranks of these rows, which add them in the order of the ranks.  Else a rank
+ * computes its rows of K.  The same number of ranks with the same rows gives the same bits.
+ *
+ * Error: that of gram_kernel_matmul, plus as many eps as there are ranks of the sums of the ranks.
+ * Scratch of a rank: the rows of all ranks of x and y (unless options.all_points) and of v; where
+ * pairs are computed once, as many rows of out, and its own rows of out once for each rank; and the
+ * scratch of gram_kernel_matmul.  A rank sends its rows of x, y and v to every other rank, and
+ * there gets and sends a row of out for each row.
+ *
+ * The kernel, its numbers, the numbers of columns and the dtype must be the same on all ranks, and
+ * are compared, apart from what lies in tensors on a GPU.  Before each exchange and before out is
+ * written, the ranks agree that none of them has failed.  A bad argument or a failure on one rank
+ * ends the call on all of them: the others return the same status, with a message that names the
+ * rank and its reason.  out is then unchanged, unless rows of K were being computed.  If a process
+ * dies, mpirun ends the others; over NCCL they fail after the timeout of the communicator.  Every
+ * rank must make the call, with a valid context and communicator.  On CUDA the call queues its
+ * work; a call waits for the other ranks to make it, not for their devices.
+ */
+GRAM_API gram_status gram_kernel_matmul_multi(
+    gram_context *g, const gram_tensor *x, const gram_tensor *y, const gram_kernel_options *kernel,
+    const gram_tensor *v, const gram_kernel_matmul_options *options, gram_tensor *out);
+
+/* The scratch of this rank.  Every rank makes this call, as the sizes of the others matter. */
+GRAM_API gram_status gram_kernel_matmul_multi_workspace(
+    gram_context *g, const gram_tensor *x, const gram_tensor *y, const gram_kernel_options *kernel,
+    const gram_tensor *v, const gram_kernel_matmul_options *options, const gram_tensor *out,
+    gram_workspace *need);
 
 /* The outputs of gram_kernel_vjp.  A gradient whose pointer is NULL is not computed. */
 typedef struct gram_kernel_grads {

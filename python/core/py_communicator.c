@@ -248,6 +248,45 @@ void py_communicator_fail(struct py_communicator *self)
     PyErr_Restore(type, value, traceback);
 }
 
+int py_communicator_context(struct py_call *call, const struct py_communicator *ranks,
+                            gram_context **g)
+{
+    gram_device at = ranks->context.device, is = call->device;
+    gram_status status = GRAM_OK;
+
+    *g = call->g;
+    if (!ranks->of_nccl)
+        return 0;
+    if (at.type != is.type || at.index != is.index) {
+        PyErr_Format(PyExc_ValueError,
+                     "%s: x is not on CUDA device %d, of which the communicator is", call->function,
+                     (int)at.index);
+        return -1;
+    }
+    if (call->stream != ranks->context.stream)
+        PY_WORK(status, gram_context_synchronize(call->g));
+    if (status != GRAM_OK)
+        py_raise(call->state, call->g, status);
+    *g = ranks->context.g;
+    return status == GRAM_OK ? 0 : -1;
+}
+
+gram_status py_communicator_done(const struct py_call *call, const struct py_communicator *ranks,
+                                 gram_context *g, gram_status status)
+{
+    if (status == GRAM_OK && g != call->g && call->stream != ranks->context.stream)
+        status = gram_context_synchronize(g);
+    return status;
+}
+
+bool py_communicator_ended(struct py_call *call, gram_context *g, bool ready, gram_status status)
+{
+    if (status == GRAM_OK || g == call->g)
+        return ready;
+    py_raise(call->state, g, status); /* its message is there */
+    return false;
+}
+
 static PyObject *communicator_agree(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     static const char *const names[] = {"ok", NULL};

@@ -23,4 +23,14 @@ struct py_communicator *py_communicator_take(struct py_state *state, const char 
 /* This rank has raised an exception before a call; ends the call on the other ranks. */
 void py_communicator_fail(struct py_communicator *self);
 
+/* The context of a call by all ranks.  Over NCCL it is that with which the communicator was
+ * created; if the library of the arrays works on another stream, the streams wait for each other,
+ * here and in py_communicator_done, which passes the status on. */
+int py_communicator_context(struct py_call *call, const struct py_communicator *ranks,
+                            gram_context **g);
+gram_status py_communicator_done(const struct py_call *call, const struct py_communicator *ranks,
+                                 gram_context *g, gram_status status);
+/* Raises a failure of a context that is not call's: then false, else `ready`. */
+bool py_communicator_ended(struct py_call *call, gram_context *g, bool ready, gram_status status);
+
 #endif

@@ -92,40 +92,13 @@ static int prepare(struct py_call *call, PyObject *const *v, struct product *m)
     return m->out ? 0 : -1;
 }
 
-/* Over NCCL, a call uses the context with which the communicator was created.  If the library of
- * the arrays works on another stream, the streams wait for each other. */
-static int choose_context(struct py_call *call, const struct py_communicator *ranks,
-                          gram_context **g)
-{
-    gram_device at = ranks->context.device, is = call->device;
-    gram_status status = GRAM_OK;
-
-    *g = call->g;
-    if (!ranks->of_nccl)
-        return 0;
-    if (at.type != is.type || at.index != is.index) {
-        PyErr_Format(PyExc_ValueError,
-                     "%s: x is not on CUDA device %d, of which the communicator is", call->function,
-                     (int)at.index);
-        return -1;
-    }
-    if (call->stream != ranks->context.stream)
-        PY_WORK(status, gram_context_synchronize(call->g));
-    if (status != GRAM_OK)
-        py_raise(call->state, call->g, status);
-    *g = ranks->context.g;
-    return status == GRAM_OK ? 0 : -1;
-}
-
 static gram_status work(const struct py_call *call, const struct product *m,
                         const struct py_communicator *ranks, gram_context *g)
 {
     gram_status status = gram_kron_matmul_multi(g, m->x, (const gram_tensor *const *)m->factors.at,
                                                 m->factors.count, &m->options, m->out);
 
-    if (status == GRAM_OK && g != call->g && call->stream != ranks->context.stream)
-        status = gram_context_synchronize(g);
-    return status;
+    return py_communicator_done(call, ranks, g, status);
 }
 
 static PyObject *multiply(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
@@ -146,7 +119,7 @@ static PyObject *multiply(PyObject *module, PyObject *const *args, Py_ssize_t na
         return py_fail(&call);
     call.query = query;
     m.options.communicator = ranks->c;
-    ready = prepare(&call, v, &m) == 0 && choose_context(&call, ranks, &g) == 0;
+    ready = prepare(&call, v, &m) == 0 && py_communicator_context(&call, ranks, &g) == 0;
     if (ready && query)
         status = gram_kron_matmul_multi_workspace(g, m.x, (const gram_tensor *const *)m.factors.at,
                                                   m.factors.count, &m.options, m.out, &call.need);
@@ -155,10 +128,7 @@ static PyObject *multiply(PyObject *module, PyObject *const *args, Py_ssize_t na
     else if (!query)
         py_communicator_fail(ranks);
     ranks->busy = false;
-    if (status != GRAM_OK && g != call.g) { /* its message is there */
-        py_raise(call.state, g, status);
-        ready = false;
-    }
+    ready = py_communicator_ended(&call, g, ready, status);
     return py_factors_end(&call, &m.factors, ready, status);
 }
 

@@ -64,8 +64,8 @@
   "background=False, info=None, out=None)\n--\n\n"
 
 #define PY_TEXT_kernel_matmul \
-  "(x, y=None, kernel=\"laplace\", *, v, accumulate=False, out=None,\n    " \
-  PY_KERNEL_TEXT ")\n--\n\n"
+  "(x, y=None, kernel=\"laplace\", *, v, accumulate=False, communicator=None,\n    " \
+  "out=None, " PY_KERNEL_TEXT ")\n--\n\n"
 
 #define PY_TEXT_kernel_reduce \
   "(x, y=None, kernel=\"laplace\", *, what, v=None, scale=1.0, log_weights=None,\n    " \

@@ -290,6 +290,10 @@ struct gram_kernel_matmul_op {
     struct gram_cdist_op kernel; /* its out is not set */
     struct gram_view v, out;
     bool accumulate;
+    /* parts > 1: the sums of part number `part` of the pairs of a matrix that mirrors itself; the
+     * sums of all parts add up to the product.  There is one item then, whose out lies without gaps
+     * row by row, and is not accumulated. */
+    int part, parts;
 };
 
 /* What a soft reduction of the kernel's rows adds to the gradients of a product: see

@@ -422,23 +422,6 @@ static gram_status check_pointers(gram_context *g, const struct gram_kron_matmul
     return check(g, "options.beta", &op->beta.tensor);
 }
 
-/* An exchange takes memory of its transport's device, and is queued on its context's stream. */
-static gram_status check_device(gram_context *g, const gram_communicator *c)
-{
-    const struct gram_transport *transport = c->transport;
-
-    if (transport->device == GRAM_CUDA && g != c->g)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.communicator was made with another context, expected this one");
-    if (transport->device == g->options.device.type)
-        return GRAM_OK;
-    return gram_fail(g, GRAM_UNSUPPORTED,
-                     "%s exchanges memory of %s, but the context is one of %s; a split by columns "
-                     "needs both on the same device",
-                     transport->name, transport->device == GRAM_CUDA ? "GPUs" : "the CPU",
-                     g->backend->name);
-}
-
 static gram_status plan_columns(gram_context *g, struct multi_call *call)
 {
     struct kron_multi *plan = &call->plan;
@@ -449,7 +432,7 @@ static gram_status plan_columns(gram_context *g, struct multi_call *call)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "x has dtype %s, expected f32, f64, i32 or i64 for a split by columns",
                          gram_dtype_name(op->x.dtype));
-    TRY(check_device(g, call->options.communicator));
+    TRY(gram_check_transport(g, call->options.communicator));
     TRY(check_pointers(g, op));
     if (!plan_rank(op, call->options.communicator, plan))
         return gram_fail(g, GRAM_OUT_OF_MEMORY,

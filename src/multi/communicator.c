@@ -8,6 +8,7 @@
 #include "core/backend.h"
 #include <dlfcn.h>
 #include <stdio.h>
+#include <string.h>
 
 static gram_status open_transport(gram_context *g, const struct gram_plugin *plugin,
                                   const void *handle, size_t bytes, gram_communicator *c)
@@ -28,10 +29,23 @@ static void close_transport(gram_communicator *c)
         dlclose(c->plugin);
 }
 
+enum {
+    TABLES = 4 /* of one number per rank, of 8 bytes at most */
+};
+
 /* The communicator with its tables behind it. */
 static size_t all_bytes(const gram_communicator *c)
 {
-    return gram_round64(sizeof *c) + 2 * (size_t)c->size * sizeof *c->send_bytes;
+    return gram_round64(sizeof *c) + TABLES * (size_t)c->size * sizeof(int64_t);
+}
+
+static struct gram_common version_here(void)
+{
+    int part[3] = {0};
+
+    (void)sscanf(GRAM_VERSION, "%d.%d.%d", &part[0], &part[1], &part[2]);
+    return (struct gram_common){"the version of libgram (1.2.3: 1002003)", -1,
+                                (part[0] * INT64_C(1000) + part[1]) * 1000 + part[2]};
 }
 
 /* No rank leaves the others alone: memory is wanted only when all of them can be told. */
@@ -39,6 +53,7 @@ gram_status gram_communicator_open(gram_context *g, const struct gram_plugin *pl
                                    const void *handle, size_t bytes, gram_communicator **out)
 {
     gram_communicator here = {.g = g}, *c = NULL;
+    const struct gram_common version = version_here();
     gram_status status = open_transport(g, plugin, handle, bytes, &here);
 
     if (status == GRAM_OK) {
@@ -46,14 +61,16 @@ gram_status gram_communicator_open(gram_context *g, const struct gram_plugin *pl
         if (!c)
             status =
                 gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate a table of %d ranks", here.size);
-        status = gram_agree(g, &here, status, NULL, 0);
+        status = gram_agree(g, &here, status, &version, 1);
     }
     if (status != GRAM_OK || !c) { /* no rank agrees where it has none */
         gram_free(g, c, all_bytes(&here));
         close_transport(&here);
         return status;
     }
-    here.send_bytes = (size_t *)(void *)((char *)c + gram_round64(sizeof *c));
+    here.rows[0] = (int64_t *)(void *)((char *)c + gram_round64(sizeof *c));
+    here.rows[1] = here.rows[0] + here.size;
+    here.send_bytes = (size_t *)(void *)(here.rows[1] + here.size);
     here.receive_bytes = here.send_bytes + here.size;
     *c = here;
     *out = c;
@@ -93,10 +110,44 @@ static gram_status differs(gram_context *g, const struct gram_common *common, in
                      (long long)least, (long long)most);
 }
 
+enum {
+    VALUES = 1 + 2 * GRAM_MAX_COMMON,
+    LETTERS = 7 /* that a value carries, which is not below 0 */
+};
+
+/* A message without the name of the call, which that of another rank has too. */
+static const char *message_of(const gram_context *g)
+{
+    const size_t length = strlen(g->call);
+
+    if (strncmp(g->message, g->call, length) == 0 && strncmp(g->message + length, ": ", 2) == 0)
+        return g->message + length + 2;
+    return g->message;
+}
+
+/* Rank `from` failed with `worst`, and tells its message to those that did not fail. */
+static gram_status tell_message(gram_context *g, gram_communicator *c, gram_status own,
+                                gram_status worst, int from)
+{
+    int64_t values[VALUES] = {0};
+    char text[sizeof g->message] = "";
+
+    if (c->rank == from)
+        snprintf(text, sizeof text, "%s", message_of(g));
+    for (int i = 0; i < (int)sizeof text; i++)
+        values[i / LETTERS] |= (int64_t)(unsigned char)text[i] << (8 * (i % LETTERS));
+    TRY(c->transport->largest(g, c, values, VALUES));
+    if (own != GRAM_OK)
+        return own;
+    for (int i = 0; i < (int)sizeof text; i++)
+        text[i] = (char)(values[i / LETTERS] >> (8 * (i % LETTERS)) & 255);
+    return gram_fail(g, worst, "rank %d failed with %s: %s", from, gram_status_name(worst), text);
+}
+
 gram_status gram_agree(gram_context *g, gram_communicator *c, gram_status status,
                        const struct gram_common *common, int count)
 {
-    int64_t values[1 + 2 * GRAM_MAX_COMMON] = {0};
+    int64_t values[VALUES] = {0};
     gram_status worst;
 
     if (status == GRAM_OK && c->transport->look)
@@ -107,13 +158,10 @@ gram_status gram_agree(gram_context *g, gram_communicator *c, gram_status status
         values[1 + 2 * i] = common[i].value;
         values[2 + 2 * i] = ~common[i].value; /* the largest of these is the least value */
     }
-    TRY(c->transport->largest(g, c, values, 1 + 2 * GRAM_MAX_COMMON));
-    if (status != GRAM_OK)
-        return status;
+    TRY(c->transport->largest(g, c, values, VALUES));
     worst = (gram_status)(values[0] >> 32);
     if (worst != GRAM_OK)
-        return gram_fail(g, worst, "rank %d failed with %s",
-                         INT32_MAX - (int)(values[0] & INT32_MAX), gram_status_name(worst));
+        return tell_message(g, c, status, worst, INT32_MAX - (int)(values[0] & INT32_MAX));
     for (int i = 0; i < count; i++)
         if (values[1 + 2 * i] != ~values[2 + 2 * i])
             return differs(g, &common[i], ~values[2 + 2 * i], values[1 + 2 * i]);
@@ -129,23 +177,91 @@ gram_status gram_communicator_agree(gram_context *g, gram_communicator *c, gram_
     return gram_agree(g, c, status, NULL, 0);
 }
 
-/* ---- Bytes of all ranks to the first one ---------------------------------------------------- */
+/* ---- Rows of all ranks ----------------------------------------------------------------------- */
 
-/* How many bytes each rank has, in receive_bytes, which is free between exchanges. */
-static gram_status tell_sizes(gram_context *g, gram_communicator *c, size_t bytes)
+gram_status gram_tell_all(gram_context *g, gram_communicator *c, int64_t number, int64_t *all)
 {
-    int64_t sizes[GRAM_MAX_COMMON];
+    int64_t numbers[GRAM_MAX_COMMON];
 
     for (int first = 0; first < c->size; first += GRAM_MAX_COMMON) {
         int count = c->size - first < GRAM_MAX_COMMON ? c->size - first : GRAM_MAX_COMMON;
         for (int i = 0; i < count; i++)
-            sizes[i] = first + i == c->rank ? (int64_t)bytes : 0;
-        TRY(c->transport->largest(g, c, sizes, count));
+            numbers[i] = first + i == c->rank ? number : 0;
+        TRY(c->transport->largest(g, c, numbers, count));
         for (int i = 0; i < count; i++)
-            c->receive_bytes[first + i] = (size_t)sizes[i];
+            all[first + i] = numbers[i];
     }
     return GRAM_OK;
 }
+
+static gram_status exchange(gram_context *g, gram_communicator *c, const struct gram_exchange *e)
+{
+    const int64_t start = gram_trace_begin(g);
+    const gram_status status = c->transport->exchange(g, c, e);
+
+    gram_trace_end(g, "exchange", 0, start);
+    return status;
+}
+
+gram_status gram_gather_rows(gram_context *g, gram_communicator *c, const int64_t *rows,
+                             size_t row_bytes, void *memory)
+{
+    struct gram_exchange e = {.send = memory,
+                              .receive = memory,
+                              .send_bytes = c->send_bytes,
+                              .receive_bytes = c->receive_bytes,
+                              .to_all = true};
+
+    for (int rank = 0; rank < c->size; rank++) {
+        c->send_bytes[rank] = (size_t)rows[c->rank] * row_bytes;
+        c->receive_bytes[rank] = (size_t)rows[rank] * row_bytes;
+        if (rank < c->rank && memory)
+            e.send += c->receive_bytes[rank];
+    }
+    return exchange(g, c, &e);
+}
+
+gram_status gram_scatter_rows(gram_context *g, gram_communicator *c, const int64_t *rows,
+                              size_t row_bytes, const void *from, void *to)
+{
+    const struct gram_exchange e = {.send = from,
+                                    .receive = to,
+                                    .send_bytes = c->send_bytes,
+                                    .receive_bytes = c->receive_bytes};
+
+    for (int rank = 0; rank < c->size; rank++) {
+        c->send_bytes[rank] = (size_t)rows[rank] * row_bytes;
+        c->receive_bytes[rank] = (size_t)rows[c->rank] * row_bytes;
+    }
+    return exchange(g, c, &e);
+}
+
+gram_status gram_agree_or_abandon(gram_context *g, gram_communicator *c, gram_status status)
+{
+    status = gram_agree(g, c, status, NULL, 0);
+    if (status != GRAM_OK && c->transport->abandon)
+        c->transport->abandon(c);
+    return status;
+}
+
+/* An exchange takes memory of its transport's device, and is queued on its context's stream. */
+gram_status gram_check_transport(gram_context *g, const gram_communicator *c)
+{
+    const struct gram_transport *transport = c->transport;
+
+    if (transport->device == GRAM_CUDA && g != c->g)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.communicator was made with another context, expected this one");
+    if (transport->device == g->options.device.type)
+        return GRAM_OK;
+    return gram_fail(g, GRAM_UNSUPPORTED,
+                     "%s exchanges memory of %s, but the context is one of %s; both have to be on "
+                     "the same device",
+                     transport->name, transport->device == GRAM_CUDA ? "GPUs" : "the CPU",
+                     g->backend->name);
+}
+
+/* ---- Bytes of all ranks to the first one ---------------------------------------------------- */
 
 static gram_status check_gather(gram_context *g, const gram_communicator *c, const void *data,
                                 size_t bytes, const void *into)
@@ -174,8 +290,9 @@ gram_status gram_communicator_gather(gram_context *g, gram_communicator *c, cons
     if (!c)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "communicator is NULL");
     TRY(gram_agree(g, c, check_gather(g, c, data, bytes, into), NULL, 0));
-    TRY(tell_sizes(g, c, bytes));
+    TRY(gram_tell_all(g, c, (int64_t)bytes, c->rows[0]));
     for (int rank = 0; rank < c->size; rank++) {
+        c->receive_bytes[rank] = (size_t)c->rows[0][rank];
         if (__builtin_add_overflow(total, c->receive_bytes[rank], &total))
             total = SIZE_MAX;
         c->send_bytes[rank] = rank == 0 ? bytes : 0;

@@ -12,11 +12,13 @@
 #define GRAM_COMMUNICATOR_H
 #include "core/context.h"
 
-/* Chunks for every rank, one after the other in its order, this one included. */
+/* Chunks for every rank, one after the other in its order, this one included; or one chunk that all
+ * of them get, with to_all, which may already lie in its place of receive. */
 struct gram_exchange {
     const char *send;
     char *receive;
     const size_t *send_bytes, *receive_bytes; /* one per rank */
+    bool to_all;
 };
 
 struct gram_transport {
@@ -72,6 +74,7 @@ struct gram_communicator {
     void *state;  /* the transport's own */
     int rank, size;
     size_t *send_bytes, *receive_bytes; /* one per rank: for an exchange */
+    int64_t *rows[2];                   /* likewise: rows of x and y that each rank has in a call */
 };
 
 struct gram_plugin;
@@ -97,4 +100,23 @@ enum {
  * the transport, so that a rank in trouble may be at another one than the others. */
 gram_status gram_agree(gram_context *g, gram_communicator *c, gram_status status,
                        const struct gram_common *common, int count);
+
+/* A number of every rank, 0 or more: in all, one per rank.  All ranks have just agreed. */
+gram_status gram_tell_all(gram_context *g, gram_communicator *c, int64_t number, int64_t *all);
+
+/* Rows of all ranks on each of them, rows[i] from rank i, of row_bytes: a rank's own already lie in
+ * their place of memory. */
+gram_status gram_gather_rows(gram_context *g, gram_communicator *c, const int64_t *rows,
+                             size_t row_bytes, void *memory);
+
+/* What each rank has for the rows of all, in `from`, goes to the ranks of these rows: in `to` are
+ * those of this rank, as rank 0, 1, .. sent them. */
+gram_status gram_scatter_rows(gram_context *g, gram_communicator *c, const int64_t *rows,
+                              size_t row_bytes, const void *from, void *to);
+
+/* Ends a call in which exchanges may be queued that wait for a rank that has failed. */
+gram_status gram_agree_or_abandon(gram_context *g, gram_communicator *c, gram_status status);
+
+/* Refuses a communicator that cannot exchange memory of this context. */
+gram_status gram_check_transport(gram_context *g, const gram_communicator *c);
 #endif

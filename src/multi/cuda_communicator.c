@@ -231,7 +231,7 @@ static int queue_chunks(const struct nccl_state *state, const gram_communicator 
         if (result == NCCL_SUCCESS && rank != c->rank && e->receive_bytes[rank] > 0)
             result =
                 call->receive(to, e->receive_bytes[rank], NCCL_BYTE, rank, state->data, stream);
-        from += e->send_bytes[rank];
+        from += e->to_all ? 0 : e->send_bytes[rank];
         to += e->receive_bytes[rank];
     }
     return result;
@@ -246,8 +246,8 @@ static gram_status queue_exchange(gram_context *g, const gram_communicator *c,
     int queued, ended;
 
     for (int rank = 0; rank < c->rank; rank++)
-        from += e->send_bytes[rank], to += e->receive_bytes[rank];
-    if (e->send_bytes[c->rank] > 0)
+        from += e->to_all ? 0 : e->send_bytes[rank], to += e->receive_bytes[rank];
+    if (e->send_bytes[c->rank] > 0 && from != to)
         TRY(gram_cuda_check(g, driver,
                             driver->memory_copy(to, from, e->send_bytes[c->rank], stream),
                             "cuMemcpyAsync"));

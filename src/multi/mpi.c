@@ -271,7 +271,7 @@ static gram_status start(gram_context *g, const gram_communicator *c, const stru
                       MPI_Isend(from + done, piece, MPI_BYTE, rank, TAG, state->comm,
                                 &state->requests[(*requests)++]),
                       "MPI_Isend"));
-        from += e->send_bytes[rank];
+        from += e->to_all ? 0 : e->send_bytes[rank];
     }
     return GRAM_OK;
 }
@@ -282,8 +282,8 @@ static void keep_own(const gram_communicator *c, const struct gram_exchange *e)
     char *to = e->receive;
 
     for (int rank = 0; rank < c->rank; rank++)
-        from += e->send_bytes[rank], to += e->receive_bytes[rank];
-    if (e->send_bytes[c->rank] > 0)
+        from += e->to_all ? 0 : e->send_bytes[rank], to += e->receive_bytes[rank];
+    if (e->send_bytes[c->rank] > 0 && from != to)
         memcpy(to, from, e->send_bytes[c->rank]);
 }
 

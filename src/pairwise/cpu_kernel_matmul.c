@@ -63,7 +63,7 @@ struct fused_job {
     bool to_rows, to_columns, symmetric, blas;
     bool alone;                    /* every item is one task */
     int64_t depth, values, padded; /* coordinates; columns of v, and with zeros behind them */
-    int64_t tasks;                 /* of an item */
+    int64_t first_task, tasks;     /* of an item: all, or those of a part */
     /* Scratch: what the hyperparameters of an item come to, sums in double and their turns, and a
      * share of each thread. */
     char *item, *shares;
@@ -134,6 +134,27 @@ static void choose_sides(struct fused_job *job)
     job->tasks = job->symmetric ? x.blocks * (x.blocks + 1) / 2 : x.blocks * y.blocks;
 }
 
+/* The task with which a part of a symmetric matrix begins.  Those of the diagonal, which come
+ * first, have half of the pairs of others. */
+static int64_t part_begin(const struct fused_job *job, int64_t tasks, int part)
+{
+    const int64_t diagonal = job->rows.blocks, halves = 2 * tasks - diagonal;
+    const int64_t at = (int64_t)((double)halves * (double)part / (double)job->op->parts + 0.5);
+
+    return at <= diagonal ? at : gram_least(tasks, diagonal + (at - diagonal + 1) / 2);
+}
+
+static void choose_part(struct fused_job *job)
+{
+    const struct gram_kernel_matmul_op *op = job->op;
+    const int64_t tasks = job->tasks;
+
+    if (op->parts <= 1)
+        return;
+    job->first_task = part_begin(job, tasks, op->part);
+    job->tasks = part_begin(job, tasks, op->part + 1) - job->first_task;
+}
+
 static void describe(gram_context *g, const struct gram_kernel_matmul_op *op, struct fused_job *job)
 {
     struct gram_cdist_op kernel = op->kernel;
@@ -148,6 +169,7 @@ static void describe(gram_context *g, const struct gram_kernel_matmul_op *op, st
     job->padded = gram_product_padded(job->products, job->values);
     job->blas = job->values > FEW_COLUMNS;
     choose_sides(job);
+    choose_part(job);
     job->alone = op->kernel.batch.count > 1 && job->tasks <= 1;
 }
 
@@ -575,7 +597,7 @@ static void pair_task(void *arg, int64_t index, int thread)
     struct fused_task task = {
         .job = job, .item = (const struct cdist_item *)job->item, .at = share_of(job, thread)};
 
-    place_task(&task, index);
+    place_task(&task, job->first_task + index);
     open_task(&task);
     if (compute_task(&task))
         add_task(&task);
@@ -602,6 +624,21 @@ static void set_numbers(const struct fused_job *job, int64_t item)
 {
     if (job->tasks > 0)
         cpu_cdist_item(&job->plan, item, (struct cdist_item *)job->item);
+}
+
+/* Turns begin behind those of tasks that other parts have. */
+static void set_turns(const struct fused_job *job)
+{
+    struct fused_task task = {.job = job};
+
+    for (int64_t b = 0; b < gram_most(job->rows.blocks, job->columns.blocks); b++)
+        atomic_init(&job->turns[b], 0);
+    for (int64_t index = 0; index < job->first_task; index++) {
+        place_task(&task, index);
+        atomic_fetch_add_explicit(&job->turns[task.row_block], 1, memory_order_relaxed);
+        if (index >= job->rows.blocks)
+            atomic_fetch_add_explicit(&job->turns[task.column_block], 1, memory_order_relaxed);
+    }
 }
 
 /* Rows of out from FINISHED times index on. */
@@ -665,8 +702,7 @@ static void run_item(struct fused_job *job, int64_t item)
     if (item == 0 || !job->plan.shared_item)
         set_numbers(job, item);
     memset(job->sums, 0, sum_bytes(job));
-    for (int64_t b = 0; b < gram_most(job->rows.blocks, job->columns.blocks); b++)
-        atomic_init(&job->turns[b], 0);
+    set_turns(job);
     loop(job, 1, job->tasks, pair_task);
     if (!gram_cancelled(job->g))
         gram_for(job->g, elements, gram_ceil_div(job->out.rows, FINISHED), finish_task, job);

@@ -193,9 +193,15 @@ static void zero(const struct matmul_job *job)
                          (const char *)&nothing);
 }
 
+/* The blocks of the parts take turns. */
+static bool is_mine(const struct matmul_job *job, int64_t block)
+{
+    return job->op->parts <= 1 || block % job->op->parts == job->op->part;
+}
+
 static gram_status run_item(struct matmul_job *job)
 {
-    int64_t m = job->out.rows, n = job->v.rows;
+    int64_t m = job->out.rows, n = job->v.rows, block = 0;
 
     for (job->i = 0; job->i < m; job->i += job->edge) {
         job->rows = gram_least(job->edge, m - job->i);
@@ -203,7 +209,8 @@ static gram_status run_item(struct matmul_job *job)
             job->cols = gram_least(job->edge, n - job->j);
             if (gram_cancelled(job->g))
                 return gram_fail(job->g, GRAM_CANCELLED, "cancelled");
-            TRY(run_block(job));
+            if (is_mine(job, block++))
+                TRY(run_block(job));
         }
     }
     return GRAM_OK;

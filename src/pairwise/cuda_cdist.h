@@ -194,7 +194,8 @@ gram_status cuda_kernel_fused_in(gram_context *g, const struct gram_kernel_matmu
 /* out += K v for the items of the kernel's batch, one after the other; columns of both likewise. */
 struct cuda_kernel_product {
     struct gram_cdist_op kernel;
-    bool mirrors; /* gram_cdist_mirrors of the call */
+    bool mirrors;    /* gram_cdist_mirrors of the call */
+    int part, parts; /* as in gram_kernel_matmul_op */
     gram_dtype dtype;
     int64_t columns;
     const void *v;

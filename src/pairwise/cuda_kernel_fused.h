@@ -31,6 +31,7 @@ struct fused {
     bool mirrors;                /* MIRROR */
     int64_t groups, slices, slice_points;
     int64_t round_items, round_rows;
+    int64_t first_row, end_row;  /* of the part that is multiplied */
     char *sums, *images;         /* images: the sums of mirror images */
     double *kept;                /* what rows of later rounds have got */
     struct square_params square; /* with `tensor`: panels of the items of a round */

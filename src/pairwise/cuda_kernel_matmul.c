@@ -82,11 +82,16 @@ static gram_status run_panel(gram_context *g, const struct cuda_kernel_product *
  * others. */
 static gram_status run_panels(gram_context *g, const struct cuda_kernel_product *p)
 {
-    const int64_t m = p->kernel.x.rows, n = p->kernel.y.rows;
-    struct panel at;
+    const int64_t n = p->kernel.y.rows;
+    int64_t end = p->kernel.x.rows;
+    struct panel at = {.i = 0};
 
-    for (at.i = 0; at.i < m; at.i += at.rows) {
-        at.rows = gram_least(MATMUL_ROWS, m - at.i);
+    if (p->parts > 1) {
+        at.i = gram_part_row(n, p->mirrors, MATMUL_ROWS, p->part, p->parts);
+        end = gram_part_row(n, p->mirrors, MATMUL_ROWS, p->part + 1, p->parts);
+    }
+    for (; at.i < end; at.i += at.rows) {
+        at.rows = gram_least(MATMUL_ROWS, end - at.i);
         if (gram_cancelled(g))
             return gram_fail(g, GRAM_CANCELLED, "cancelled");
         for (at.j = p->mirrors ? at.i : 0; at.j < n; at.j += at.cols) {
@@ -222,6 +227,8 @@ static gram_status run(gram_context *g, const struct gram_kernel_matmul_op *op)
     const struct gram_rounds rounds = rounds_of(op);
     struct cuda_kernel_product p = {
         .mirrors = gram_cdist_mirrors(&op->kernel),
+        .part = op->part,
+        .parts = op->parts,
         .dtype = op->out.dtype,
         .columns = op->out.cols,
     };

@@ -274,7 +274,7 @@ static void plan_rounds(const gram_context *g, struct fused *f)
 /* Names the pieces of scratch. */
 static void take_sums(struct fused *f, struct gram_layout *layout)
 {
-    const bool waits = f->mirrors && f->round_rows < f->op->out.rows;
+    const bool waits = f->mirrors && (f->round_rows < f->op->out.rows || f->op->parts > 1);
     const int64_t numbers = waits ? f->op->out.rows * f->op->out.cols : 0;
 
     gram_take(layout, &f->sums, (size_t)(slice_bytes(f, f->round_rows) * f->round_items));
@@ -335,6 +335,7 @@ gram_status cuda_fused_sum(gram_context *g, const struct fused *f, const struct 
         .block = block_of(f),
         .slice_points = f->slice_points,
         .reach = f->mirrors ? f->op->out.rows - round->first_row : round->rows,
+        .spills = f->op->parts > 1 && round->first_row + round->rows == f->end_row,
         .columns = f->op->out.cols,
         .slices = f->slices,
         .points = f->op->v.rows,
@@ -350,18 +351,36 @@ gram_status cuda_fused_sum(gram_context *g, const struct fused *f, const struct 
                              gram_ceil_div(elements, SUM_THREADS), SUM_THREADS, &params);
 }
 
+/* Rows of x that are multiplied: all, or those of a part.  What a part does not reach is 0. */
+static gram_status begin_part(gram_context *g, struct fused *f)
+{
+    const struct gram_kernel_matmul_op *op = f->op;
+    const size_t numbers = (size_t)(op->out.rows * op->out.cols);
+    const int64_t m = op->out.rows, block = block_of(f);
+
+    f->first_row = 0, f->end_row = m;
+    if (op->parts <= 1)
+        return GRAM_OK;
+    f->first_row = gram_part_row(m, f->mirrors, block, op->part, op->parts);
+    f->end_row = gram_part_row(m, f->mirrors, block, op->part + 1, op->parts);
+    TRY(cuda_memory_zero(g, op->out.data, numbers * gram_dtype_size(op->out.dtype)));
+    return f->mirrors ? cuda_memory_zero(g, f->kept, numbers * sizeof *f->kept) : GRAM_OK;
+}
+
 /* The rounds one after the other, which use the same scratch. */
 static gram_status run(gram_context *g, struct fused *f)
 {
-    const int64_t items = f->op->kernel.batch.count, m = f->op->out.rows;
+    const int64_t items = f->op->kernel.batch.count;
     struct matmul_round round;
 
+    TRY(begin_part(g, f));
     for (round.first_item = 0; round.first_item < items; round.first_item += round.items) {
         round.items = gram_least(f->round_items, items - round.first_item);
         if (f->tensor)
             TRY(cuda_tensor_pack(g, f, &round));
-        for (round.first_row = 0; round.first_row < m; round.first_row += round.rows) {
-            round.rows = gram_least(f->round_rows, m - round.first_row);
+        for (round.first_row = f->first_row; round.first_row < f->end_row;
+             round.first_row += round.rows) {
+            round.rows = gram_least(f->round_rows, f->end_row - round.first_row);
             if (gram_cancelled(g))
                 return gram_fail(g, GRAM_CANCELLED, "cancelled");
             TRY(f->tensor ? cuda_tensor_launch(g, f, &round) : launch(g, f, &round));

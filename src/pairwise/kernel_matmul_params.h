@@ -91,8 +91,9 @@ struct kernel_pack_params {
  *
  * Where the matrix mirrors itself, block b of rows has the slices from its own rows on, and what
  * the blocks before it have computed for their mirror images: rows [0, reach) behind the first one
- * of the round get something.  What those behind the round get waits for theirs in `kept`.  A last
- * block that is not filled does without mirrors.
+ * of the round get something.  What those behind the round get waits for theirs in `kept`, which is
+ * 0 before the first round of a part that does not begin with row 0.  A last block that is not
+ * filled does without mirrors.
  */
 struct kernel_sum_params {
     struct matmul_round round;
@@ -102,6 +103,7 @@ struct kernel_sum_params {
     long long block, slice_points, reach;
     long long columns, slices, points; /* points: rows of v */
     long long accumulate;
+    long long spills;                    /* what would wait goes to out: no round follows */
     long long diagonal;                  /* r stands where i - j is this */
     struct device_number regularization; /* r: the number 0 is none */
     long long batch_ndim, batch_shape[DEVICE_DIMS];

@@ -52,14 +52,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         double sum = 0;
         const long long begin = a.mirrors ? add_mirrors(&a, local, c, i, &sum) : 0;
 
-        if (row >= rows) {
+        if (row >= rows && !a.spills) {
             a.kept[c * a.points + i] = sum;
             continue;
         }
 #pragma unroll 8
-        for (long long slice = begin; slice < a.slices; slice++)
+        for (long long slice = row < rows ? begin : a.slices; slice < a.slices; slice++)
             sum += (double)from[slice * elements];
-        if (r != 0 && j >= 0 && j < a.points)
+        if (r != 0 && row < rows && j >= 0 && j < a.points)
             sum += r * (double)((const REAL *)
                                     a.v.data)[j * a.v.row_stride + c * a.v.col_stride +
                                               batch_offset(a.batch_shape, a.batch_ndim,

@@ -11,6 +11,7 @@
 #define GRAM_PAIRWISE_H
 #include "core/backend.h"
 #include "core/scratch.h"
+#include <math.h>
 
 /* ---- Fronts: x, y and out (cdist.c) --------------------------------------------------------- */
 
@@ -51,6 +52,24 @@ gram_status gram_lengths_call(gram_context *g, struct gram_cdist_op *kernel,
 
 /* The same for the gradients of a kernel. */
 gram_status gram_lengths_vjp(gram_context *g, struct gram_kernel_vjp_op *op);
+
+/* ---- Fronts: products (kernel_matmul.c) ------------------------------------------------------ */
+
+/* What gram_kernel_matmul, its siblings and their workspace queries are given. */
+struct gram_matmul_args {
+    const gram_tensor *x, *y; /* y NULL: x itself */
+    const gram_kernel_options *kernel;
+    const gram_tensor *v;
+    const gram_kernel_matmul_options *options;
+    const gram_tensor *out;
+};
+
+/* Checks all arguments; options is the caller's, or the defaults. */
+gram_status gram_kernel_matmul_describe(gram_context *g, const struct gram_matmul_args *args,
+                                        const gram_kernel_matmul_options *options,
+                                        struct gram_kernel_matmul_op *op);
+/* The backend's part of the call; op is changed. */
+gram_status gram_kernel_matmul_run(gram_context *g, struct gram_kernel_matmul_op *op);
 
 /* ---- Fronts: gradients of kernels and of products with them (kernel_vjp.c) ------------------- */
 
@@ -166,6 +185,17 @@ static inline bool gram_cdist_regularized(const struct gram_cdist_op *op)
 static inline bool gram_cdist_mirrors(const struct gram_cdist_op *op)
 {
     return op->symmetric && !(gram_cdist_regularized(op) && op->row_offset != op->column_offset);
+}
+
+/* The row from which part number `part` of `parts` has the pairs (i, j), j >= i, of n points; or,
+ * where nothing is mirrored, all pairs of its rows.  The parts have about the same number of pairs;
+ * they begin with multiples of block, and part number `parts` with n. */
+static inline int64_t gram_part_row(int64_t n, bool mirrors, int64_t block, int part, int parts)
+{
+    const double share = (double)part / parts;
+    const double at = (double)n * (mirrors ? 1 - sqrt(1 - share) : share);
+
+    return part < parts ? gram_least(n, (int64_t)(at / (double)block + 0.5) * block) : n;
 }
 
 /* The items of a round (gram_round_at) that begins with this one, as an operation of their own; out

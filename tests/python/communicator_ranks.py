@@ -52,6 +52,31 @@ def one_product(ranks, split, dtype, rtol, factors, kron):
     np.testing.assert_allclose(y, want, rtol=rtol, atol=100 * rtol)
 
 
+def kernel_products(ranks):
+    """Rank 0 has three of eleven points; a vector, columns, another y, an output, an error."""
+    x, y, v = RNG.normal(size=(11, 4)), RNG.normal(size=(5, 4)), RNG.normal(size=(11, 2))
+    mine, few = (slice(0, 3), slice(0, 5)) if ranks.rank == 0 else (slice(3, 11), slice(5, 5))
+    more = {"kernel": "gaussian", "bandwidth": 1.5}
+    for dtype, rtol in ((np.float64, 1e-13), (np.float32, 1e-5)):
+        whole, columns = x.astype(dtype), v.astype(dtype)
+        want = gram.kernel_matmul(whole, v=columns, regularization=0.5, **more)
+        out = np.ones((mine.stop - mine.start, 2), dtype)
+        got = gram.kernel_matmul(whole[mine], v=columns[mine], communicator=ranks, out=out,
+                                 accumulate=True, regularization=0.5, **more)
+        assert got is out
+        np.testing.assert_allclose(got - 1, want[mine], rtol=rtol, atol=rtol)
+        vector = gram.kernel_matmul(whole[mine], v=columns[mine, 0], communicator=ranks, **more)
+        assert vector.shape == (mine.stop - mine.start,)
+    got = gram.kernel_matmul(x[mine], y[few], v=v[:5][few], communicator=ranks, **more)
+    np.testing.assert_allclose(got, gram.kernel_matmul(x, y, v=v[:5], **more)[mine], rtol=1e-13)
+    need = gram.workspace("kernel_matmul", x[mine], v=v[mine], communicator=ranks, **more)[0]
+    assert need > 0
+    with pytest.raises(TypeError if ranks.rank else ValueError, match="rank 1|array"):
+        gram.kernel_matmul(x[mine] if ranks.rank == 0 else "text", v=v[mine], communicator=ranks)
+    with pytest.raises(ValueError, match="the ranks disagree: the bits of kernel.bandwidth"):
+        gram.kernel_matmul(x[mine], v=v[mine], communicator=ranks, bandwidth=1 + ranks.rank)
+
+
 def errors(ranks):
     """What one rank does wrong is an exception on both, and the next call goes well."""
     x, other = np.ones((3, 24)), ranks.rank == 0
@@ -129,6 +154,7 @@ def main():
         with gram.Communicator() as ranks:
             assert ranks.size == 2
             products(ranks)
+            kernel_products(ranks)
             errors(ranks)
             waiting(ranks, pathlib.Path(sys.argv[2]) / "ticked")
         assert (ranks.rank, ranks.size) == (-1, 0)
