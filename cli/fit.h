@@ -18,8 +18,8 @@ struct fit_settings {
     int task, automatic, fixed, kernel, metric, transform, solver, dtype, json, strict;
     int category_statistics;
     double holdout, p, q, metric_power, bandwidth, regularization, tolerance, validation, memory,
-        time_limit;
-    int64_t seed, iterations, ensemble, centres, leaf_rows, metric_rows, max_categories, top;
+        time_limit, temperature;
+    int64_t seed, iterations, ensemble, centres, leaf_rows, metric_rows, max_categories, top, trees;
 };
 
 extern const struct option_group fit_groups[];

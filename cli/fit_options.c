@@ -104,6 +104,12 @@ const struct option_row fit_limit_options[] = {
            "the share of the training rows that is used for choices and for early stopping"),
     INTEGER("leaf-rows", 0, "N", AT(leaf_rows), NULL, 2, 0x1p53,
             "split the rows into leaves of at most N (default: from memory and time)"),
+    INTEGER("trees", 0, "N", AT(trees), NULL, 1, 16,
+            "split the rows by N trees, and predict the mean of what they predict (default: 1)"),
+    NUMBER(
+        "temperature", 0, "T", AT(temperature), NULL, 0, 1000,
+        "ask all leaves near a row, with weights that go over as softly as T says; 0: the nearest "
+        "one (default: by rows that are left out)"),
     NUMBER("memory", 0, "GIB", AT(memory), NULL, 0.001, 1e6,
            "use at most so many GiB of memory (default: all that is available)"),
     CHOICE("solver", 0, "NAME", AT(solver), "auto", "auto|cholesky|cg",
@@ -198,6 +204,8 @@ enum exit_status fit_options(const struct fit_settings *s, gram_machine_options 
     options->validation = or_zero(s->validation);
     options->max_categories = s->max_categories;
     options->category_statistics = (gram_category_statistics)s->category_statistics;
+    options->trees = s->trees > 0 ? (int)s->trees : 0;
+    options->temperature = isnan(s->temperature) ? 0 : s->temperature == 0 ? -1 : s->temperature;
     options->leaf_rows = s->leaf_rows > 0 ? s->leaf_rows : 0;
     options->metric_rows = s->metric_rows > 0 ? s->metric_rows : 0;
     options->memory_limit = (int64_t)(or_zero(s->memory) * 0x1p30);

@@ -112,10 +112,30 @@ static void write_settings(struct output *out, const char *text, size_t size)
     output_text(out, "\n");
 }
 
+/* What else the model tells of its fit, without what it does not have. */
+static void write_others(struct output *out, const struct model *m)
+{
+    static const char *const others[] = {"version", "solver",      "dtype", "leaves",
+                                         "trees",   "temperature", "seed"};
+    const char *between = "";
+
+    for (int i = 0; i < LENGTH(others); i++) {
+        size_t size = 0;
+        const char *text = json_member(gram_machine_describe(m->machine), others[i], &size);
+
+        if (!text)
+            continue;
+        output_format(out, "%s%s: ", between, others[i]);
+        between = ", ";
+        for (size_t k = 0; k < size; k++)
+            if (text[k] != '"')
+                output_write(out, &text[k], 1);
+    }
+}
+
 static void write_text(struct output *out, const struct model *m,
                        const gram_machine_feature *columns)
 {
-    static const char *const others[] = {"version", "solver", "dtype", "leaves", "seed"};
     size_t size;
     const char *text = member(m, "rows", &size);
     int room = 0;
@@ -131,13 +151,7 @@ static void write_text(struct output *out, const struct model *m,
     write_settings(out, text, size);
     class_weight_text(out, gram_machine_describe(m->machine));
     category_statistics_text(out, gram_machine_describe(m->machine));
-    for (int i = 0; i < LENGTH(others); i++) {
-        text = member(m, others[i], &size);
-        output_format(out, "%s%s: ", i ? ", " : "", others[i]);
-        for (size_t k = 0; k < size; k++)
-            if (text[k] != '"')
-                output_write(out, &text[k], 1);
-    }
+    write_others(out, m);
     output_text(out, "\ncolumns:\n");
     for (int64_t i = 0; i < m->count; i++) {
         const int characters = text_characters(columns[i].name);

@@ -76,8 +76,8 @@ typedef struct gram_machine_options {
                          p = q: product Laplace; p = q = 2: Gaussian with L = sqrt(2) sigma */
     double bandwidth; /* L, in units of the standardised features; 0: from the median distance */
     double regularization; /* r > 0, added to the diagonal of the kernel matrix */
-    int iterations;        /* the most rounds of feature learning, or all of them where search is
-                              -1 and nothing else decides; -1: none (kernel ridge regression) */
+    int iterations;        /* the most rounds of feature learning, or all where search is -1 and
+                              nothing else decides; -1: none (kernel ridge regression) */
     gram_metric metric;    /* the form of the learned W */
     double metric_power;   /* W = M^power, with M the AGOP divided by its largest element; 0: 1/2
                               for a classification, 1/4 for a regression */
@@ -100,11 +100,10 @@ typedef struct gram_machine_options {
     int64_t metric_rows;    /* the most rows from which a leaf learns its metric, >= 10; 0: 6000,
                                or what is more of 400 per encoded feature and half of the rows up
                                to 12,000 */
-    /* Of a classification: weights of classes, by which those of their rows are multiplied.  There
-     * are class_weights entries, > 0, of class_label (the names as gram_machine_class_name gives
-     * them) and class_weight; a class that is not among them has 1.  With class_weights = -1
-     * (balanced) a class has W / (c w), where w is the sum of the weights of its rows, c the number
-     * of classes and W the sum of all weights, and both arrays are NULL. */
+    /* Weights of classes, by which those of their rows are multiplied: class_weights entries > 0
+     * of class_label (names as gram_machine_class_name gives them) and class_weight; others have 1.
+     * -1 (balanced), with both NULL: W / (c w), with the sum w of the weights of the rows of a
+     * class, the number c of classes, and the sum W of all weights. */
     int64_t class_weights;
     const char *const *class_label;
     const double *class_weight;
@@ -112,53 +111,60 @@ typedef struct gram_machine_options {
     int64_t categorical_columns;
     const char *const *categorical_column;
     int ensemble; /* the most machines whose weighted mean is the model, 1 to 8; 1: one; 0: several
-                     if a solve with all rows takes a fraction of a second (see
-                     gram_machine_fit) */
-    int64_t centres; /* of the machine that learns from all rows of a large table, >= 10 (see
-                        gram_machine_fit); 0: as many as pay, from 80,000 rows on, or from 50,000
-                        if they are more than leaf_rows, and none on a GPU; -1: none */
+                     if a solve with all rows takes a fraction of a second */
+    int64_t centres; /* of the machine that learns from all rows of a large table, >= 10; 0: as many
+                        as pay, from 80,000 rows on, or from 50,000 if they are more than leaf_rows,
+                        and none on a GPU; -1: none */
     gram_category_statistics category_statistics; /* see gram_machine_fit */
+    int trees;          /* of leaves, whose mean predicts, 1 to 16; 0: 1 */
+    double temperature; /* of soft routing to leaves, 1e-3 to 1e3; 0: chosen; -1: none */
 } gram_machine_options;
 
 /* clang-format off */
 #define GRAM_MACHINE_OPTIONS_INIT GRAM_SIZED_(gram_machine_options)
 /* clang-format on */
 
-/* A trained kernel machine.  It is immutable, and several threads may use it, each with its own
- * context. */
+/* A trained kernel machine.  It is immutable; threads may share it, each with its own context. */
 typedef struct gram_machine gram_machine;
 
 /*
  * Trains a kernel ridge regression or a Recursive Feature Machine on the rows of a table that have
  * the target.  It has a kernel on encoded features, k(x, z) = exp(-||W (x - z)||_p^q / L^q), and
- * coefficients alpha that solve (K + r diag(1 / weights)) alpha = Y.  With feature learning, W is
+ * coefficients alpha that solve (K + r diag(1 / weights)) alpha = Y. With feature learning, W is
  * learned again after each solve from the average gradient outer product of the predictor
  * (gram_agop), and the best round is kept.  A regression standardises its target; a classification
- * has one column of Y per class.  More rows than leaf_rows are split into a tree of leaves along
- * the leading direction of the AGOP of a first machine.
+ * has one column of Y per class.  More rows than leaf_rows are split into a tree of leaves.
  *
  * Choices: a sample of the rows is divided into two halves.  Kernels, bandwidths, ridges and
- * transforms are compared by their exact leave-one-out errors in both halves (gram_krr_path), and
- * rounds of feature learning by those of each half in the metric that the other one has taught, so
- * that no row is judged by what learned from it.  The best few are compared again on more rows.
- * From 8000 rows on, machines of 1000 centres (see below) learn metrics from up to 9000 rows, with
- * other kernels, forms and powers beside the winner's; the best replaces it if its mean squared
- * error on other rows is less by 1 % or more.  The winner has its ridge chosen once more, among up
- * to 3000 rows; these outputs give the score ("leave_one_out" of gram_machine_describe), and for a
- * classification the probabilities:
+ * transforms are compared by their exact leave-one-out errors in both (gram_krr_path), and rounds
+ * of feature learning by those of each half in the metric that the other one has taught.  The best
+ * few are compared again on more rows.  From 8000 rows on, machines of 1000 centres (see below)
+ * learn metrics from up to 9000 rows, with other kernels, forms and powers beside the winner's; the
+ * best replaces it if its mean squared error on other rows is less by 1 % or more.  The winner has
+ * its ridge chosen once more, among up to 3000 rows; these outputs give the score ("leave_one_out"
+ * of gram_machine_describe), and the probabilities of classes:
  *   p_j = (1 - u) exp(a f_j + c log pi_j) / sum_i exp(a f_i + c log pi_i) + u / classes,
  * with the outputs f and the shares pi of the classes, and a, c and u from the least log loss.
  * From 6000 rows on, a tenth of them, at most 2000 that have not taught the metric, chooses the
- * ridge of one leaf that is no ensemble: it is solved without them at ridges around the winner's,
- * and with them at the best.  Their outputs without then give the score ("held_out" of the
- * description, in place of "leave_one_out"), the probabilities and the intervals.
+ * ridge of one leaf that is no ensemble, which is solved without them at ridges around the
+ * winner's, and with them at the best.  The former outputs give the score ("held_out" in place of
+ * "leave_one_out"), probabilities and intervals.
  *
  * Ensembles: the trials that are best together, each with the mean of the outputs of those before
  * it (greedy selection with replacement), are scored again with the winner.  If the weighted mean
  * of the best of them is better than the best one alone, by more than a standard error of the
- * difference between their losses row by row, the model has all of them: they share the encoding,
- * the target's scale and transform, and the tree, and its outputs are the weighted mean of theirs.
+ * difference between losses row by row, the model has all of them: they share the encoding, the
+ * target's scale and transform, and the tree, and its outputs are the weighted mean of theirs.
  * options.ensemble is the most; 0: 6 from 200 rows on where n^2 (n / 3 + 10 columns) < 2e10, or 1.
+ *
+ * Trees: a node splits its rows at the median along the leading eigenvector of the AGOP of a small
+ * machine; the tenth in the middle goes to both sides.  options.trees > 1 draws further trees, with
+ * directions from the normal distribution of that covariance, and predicts their mean.  At a
+ * temperature T the right side of a node has the weight 1 / (1 + exp((m - t) / (T s))) for a row at
+ * t, with the middle m and the interquartile range s of its rows; leaves below 1/1000 are left
+ * out.  With search >= 0, T comes from 0 (linear in the middle tenth) to 0.8 by one row in 25 (2000
+ * at most, 50 at least) in leaves that are solved without them, which gives the score ("held_out")
+ * and the intervals; where iterations solve, one row in 50 is lost.
  *
  * Large tables: with options.centres > 0, or 0 and many rows (see there), and with search >= 0, a
  * base learns from all rows: f(z) = sum_j a_j k(c_j, z), whose centres c are some of the rows,
@@ -168,41 +174,39 @@ typedef struct gram_machine gram_machine;
  * by its weighted mean squared error, the kernel, the metric, whose rounds learn from up to 36,000
  * rows, the bandwidth and the ridge.  The leaves of the tree are then fitted to what the base
  * leaves over, or to all of it if the first leaf is better so, and kept if the rows that were held
- * out are predicted better with them.  These rows give the score ("held_out"), the probabilities
- * and the intervals; they are not learned from.  options.centres = 0 takes as many as n m^2 = 2e12
- * allows, 2000 to 10,000, and leaves of about 1e9 / n rows, 4000 at least; leaf_rows limits them.
- * On a GPU it means none.  After Williams and Seeger, NIPS 2000, and Rudi et al., NIPS 2017.
+ * out are predicted better with them.  These rows, which teach nothing, give the score ("held_out")
+ * and the intervals.  options.centres = 0 takes as many as n m^2 = 2e12 allows, 2000 to 10,000, and
+ * leaves of about 1e9 / n rows, 4000 at least; leaf_rows limits them.  After Williams and Seeger,
+ * NIPS 2000, and Rudi et al., NIPS 2017.
  *
  * Encoding: numbers are shifted and scaled by the statistics of the training rows.  A missing
  * number is replaced by the median of the training rows and, if any number of its column was
  * missing in training, sets an indicator feature.  Categories are one-hot encoded.  A missing
- * category is a category of its own if any was missing in training.  A category that is new, or
- * that is missing when none was missing in training, is encoded as zeros.  If a column has more
- * than max_categories categories, the max_categories - 1 most frequent (of equally frequent ones,
- * the first bytewise) have one feature each, and all others, including new ones, share one.
- * gram_machine_describe lists such columns in most_frequent_categories.  If ten categories of a
- * column or more recur, and their targets differ by more than chance, each has the mean of every
- * output (16 at most; of logarithms, if a target is positive and skewed), drawn towards the mean m
- * of all rows, as a feature: (S + a m) / (W + a), with the weighted sum S and the weight W of its
- * rows, and the variance a within categories over that between them.  A row of training has the
- * sums of the rows before it in a random order, without its own target; a new category has m.  The
- * description lists such columns in category_statistics.  After Micci-Barreca (2001) and
- * Prokhorenkova et al., NeurIPS 2018.  Labels that are all dates (2024-03-01 with - / or . between
- * its parts, 1.3.2024, 3/13/2024, with a time of day and a zone or without) in one order of day and
- * month alone become days, scaled as numbers, and sines and cosines of the place in the year, the
- * week and the day, where they cover these; a label that is no such date counts as missing.
+ * category is one of its own if any was missing in training; else it is encoded as zeros, as is a
+ * new one.  If a column has more than max_categories categories, the max_categories - 1 most
+ * frequent (of equally frequent ones, the first bytewise) have one feature each, and all others,
+ * including new ones, share one.  gram_machine_describe lists such columns in
+ * most_frequent_categories.  If ten categories of a column or more recur, and their targets differ
+ * by more than chance, each has the mean of every output (16 at most; of logarithms, if a target is
+ * positive and skewed), drawn towards the mean m of all rows, as a feature: (S + a m) / (W + a),
+ * with the weighted sum S and the weight W of its rows, and the variance a within categories over
+ * that between them.  A row of training has the sums of the rows before it in a random order; a new
+ * category has m.  The description lists such columns in category_statistics.  After Micci-Barreca
+ * (2001) and Prokhorenkova et al., NeurIPS 2018.  Labels that are all dates (2024-03-01 with - / or
+ * . between its parts, 1.3.2024, 3/13/2024, with or without a time of day and a zone) in one order
+ * of day and month become days, scaled as numbers, and sines and cosines of the place in the year,
+ * the week and the day, where they cover these; other labels count as missing.
  *
  * The same seed, number of threads and data give the same bytes.  Peak memory, beyond that of the
- * process, is one square matrix with as many rows as the largest leaf, plus a tenth of that; or of
- * the centres three in f64, if that is more.  Where leaf_rows is given and such a matrix takes more
- * than four fifths of the memory that is available, conjugate gradients compute its elements anew
- * for each product, which takes longer, and another order of sums.  Scratch that the context holds
- * is freed first.  *out is NULL on an error.
+ * process, is a square matrix of the rows of the largest leaf, and a tenth more; or three of the
+ * centres in f64.  Where leaf_rows is given and such a matrix takes more than four fifths of the
+ * available memory, conjugate gradients compute its elements anew for each product, in another
+ * order of sums.  Scratch that the context holds is freed first.  *out is NULL on an error.
  *
- * CUDA: the tables are on the CPU, features, kernel matrices, solves and gradients on the GPU, and
- * the call waits.  GRAM_SOLVER_AUTO is Cholesky for up to 16,000 rows, and for more if conjugate
- * gradients do not reach the tolerance.  leaf_rows follows from the GPU's free memory or a
- * memory_limit below it.
+ * CUDA: tables are on the CPU, features, kernel matrices, solves and gradients on the GPU; the call
+ * waits.  GRAM_SOLVER_AUTO is Cholesky for up to 16,000 rows, and for more if conjugate gradients
+ * do not reach the tolerance.  leaf_rows follows from the GPU's free memory or a memory_limit below
+ * it.
  *
  * After Radhakrishnan et al., Science 383 (2024), and Beaglehole et al., xRFM, arXiv:2508.10053.
  */
@@ -216,15 +220,13 @@ GRAM_API gram_status gram_machine_fit(gram_context *g, const gram_table *table,
  * about the time and the memory of one.  Each is a regression with a shift and a scale of its own.
  * Labels and options.task = GRAM_CLASSIFICATION are refused, and so is a target with two values,
  * unless options.task is GRAM_REGRESSION.  Rows in which any target is missing are left out, and
- * columns of the table with the name of a target are no features.  Kernel, metric, bandwidth and
- * ridge are those that are best for the mean over the targets of the squared errors in units of the
- * variance of each; scores of trials are roots of that mean.  options.target_transform is that of
- * all targets; nothing is transformed if it is AUTO.  The description has "targets", and the scores
- * of each beside their means.  With targets = 1 it is gram_machine_fit.
+ * columns with the name of a target are no features.  Kernel, metric, bandwidth and ridge are best
+ * for the mean over the targets of the squared errors in units of the variance of each, and scores
+ * of trials are roots of that mean.  options.target_transform is that of all targets; none is
+ * chosen if it is AUTO.  The description has "targets", and the scores of each beside their means.
  *
- * Of a machine with T > 1 targets, predictions are a matrix of rows by T, and intervals one of rows
- * by 2 T, the lower and the upper end of one target after the other.  Each target has the level,
- * not all together.  Functions that take a target find it by its name.
+ * With T > 1 targets, predictions are rows by T, and intervals rows by 2 T, the two ends of one
+ * target after the other, each with the level by itself.  Functions find a target by its name.
  */
 GRAM_API gram_status gram_machine_fit_targets(gram_context *g, const gram_table *table,
                                               const gram_column *target, int64_t targets,
@@ -242,8 +244,7 @@ GRAM_PUBLIC void gram_machine_destroy(gram_machine *machine);
 GRAM_API gram_status gram_machine_predict(gram_context *g, const gram_machine *machine,
                                           const gram_table *table, gram_tensor *out);
 
-/* Predicts probabilities, which sum to 1 in each row: out is a matrix of f64, rows by classes.
- * Only for a classification. */
+/* Predicts the probabilities of a classification: out is a matrix of f64, rows by classes. */
 GRAM_API gram_status gram_machine_predict_proba(gram_context *g, const gram_machine *machine,
                                                 const gram_table *table, gram_tensor *out);
 
@@ -267,9 +268,8 @@ GRAM_API gram_status gram_machine_predict_proba(gram_context *g, const gram_mach
  * gram_machine_predict_interval is for a regression: out is a matrix of f64, rows by 2, the lower
  * and the upper end.  gram_machine_predict_set is for a classification: out is a matrix of int32,
  * rows by classes, with the place of each class of the set in the order of probability, from 1, and
- * 0 for the other classes.  prediction (a vector of f64, one per row) and proba (a matrix of f64,
- * rows by classes) are what gram_machine_predict and gram_machine_predict_proba give; NULL: not
- * wanted.  All are on the CPU.
+ * 0 for the other classes.  prediction and proba are what gram_machine_predict and
+ * gram_machine_predict_proba give; NULL: not wanted.  All are on the CPU.
  *
  * level is between 0 and 1, and at most gram_machine_highest_level, which is n / (n + 1); more is
  * GRAM_INVALID_ARGUMENT.  That is 0 if the machine has no scores, because it was saved by version

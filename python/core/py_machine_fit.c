@@ -41,6 +41,8 @@ static const struct py_option rows[] = {
     {           "ensemble",            AT(ensemble),       NULL,   PY_WHOLE},
     {            "centres",             AT(centres),       NULL, PY_WHOLE64},
     {"category_statistics", AT(category_statistics), statistics,  PY_CHOICE},
+    {              "trees",               AT(trees),       NULL,   PY_WHOLE},
+    {        "temperature",         AT(temperature),       NULL,  PY_NUMBER},
 };
 
 /* The objects that a fit borrows while it runs. */

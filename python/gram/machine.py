@@ -88,7 +88,8 @@ class Machine:
         leaf_rows, memory_limit, time_limit, seed, dtype ("float32", "float64"), max_categories,
         metric_rows, ensemble (the most machines whose weighted mean is the model; 1: one), centres
         (of the machine that learns from all rows of a large table; -1: none), category_statistics
-        ("none": no means of the target by the levels of a category).
+        ("none": no means of the target by the levels of a category), trees (of leaves, whose mean
+        predicts), temperature (of soft routing to leaves; -1: none).
 
         Raises ValueError for values that are not possible, and TypeError for an argument that is no
         table and for an unknown option.

@@ -35,6 +35,8 @@ class _MachineOptions(TypedDict, total=False):
     ensemble: int | None
     centres: int | None
     category_statistics: Literal["auto", "none"]
+    trees: int
+    temperature: float
 
 class _Score(TypedDict, total=False):
     metric: str

@@ -11,9 +11,8 @@
 
 /* ---- Predictions ----------------------------------------------------------------------------- */
 
-/* Values of all members at rows of x in a leaf: their weighted sum. */
-static gram_status leaf_values(gram_context *g, const gram_machine *machine, int64_t leaf,
-                               int64_t rows, const void *x, double *out)
+gram_status gram_machine_leaf_values(gram_context *g, const gram_machine *machine, int64_t leaf,
+                                     int64_t rows, const void *x, double *out)
 {
     const int64_t count = rows * machine->leaf->outputs;
     double *one;
@@ -51,7 +50,7 @@ static gram_status add_leaf(gram_context *g, const gram_machine *machine,
     else {
         for (int64_t i = 0; i < count; i++)
             memcpy(part + (size_t)i * bytes, (const char *)x + (size_t)place[i].row * bytes, bytes);
-        status = leaf_values(g, machine, place->leaf, count, part, values);
+        status = gram_machine_leaf_values(g, machine, place->leaf, count, part, values);
     }
     for (int64_t j = 0; status == GRAM_OK && j < leaf->outputs; j++)
         for (int64_t i = 0; i < count; i++)
@@ -69,7 +68,7 @@ static gram_status weighted_outputs(gram_context *g, const gram_machine *machine
     gram_status status = GRAM_OK;
 
     if (machine->tree.count == 0)
-        return leaf_values(g, machine, 0, rows, x, out);
+        return gram_machine_leaf_values(g, machine, 0, rows, x, out);
     TRY(gram_machine_tree_places(g, &machine->tree, machine->dtype, x, rows, &places));
     memset(out, 0, (size_t)(rows * machine->leaf->outputs) * sizeof *out);
     for (int64_t i = 0, end; i < places.count && status == GRAM_OK; i = end) {

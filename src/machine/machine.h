@@ -13,7 +13,8 @@
  *   machine_search.c  hyperparameters by leave-one-out; machine_trial.c scores one choice of them,
  *                     and machine_trials.c lists all of them
  *   machine_ensemble.c  which trials together are better than the best of them
- *   machine_tree.c    splits and routing
+ *   machine_tree.c    splits; machine_routing.c the way of a row to leaves
+ *   machine_leaves.c  all leaves, and rows that are left out of them
  *   machine_leaf.c    one leaf: rounds of solves and feature learning, and its values
  *   machine_loo.c     leave-one-out outputs of a leaf
  *   machine_metric.c  from the average gradient outer product to the next metric
@@ -209,24 +210,31 @@ struct machine_report {
 
 /*
  * A split: a row's place on the direction, x . direction, sends it left up to low, right from high
- * on, and to both in between, with a weight that goes over linearly.
+ * on, and to both in between, with a weight that goes over linearly; with a temperature softly
+ * (machine_routing.c).
  */
 struct machine_node {
     double *direction; /* width entries */
     double low, high;  /* low < high; equal: left up to low, right above */
+    double scale;      /* >= 0: the interquartile range of places */
     int64_t child[2];  /* a node, or ~leaf */
     int64_t parent;    /* -1: the root */
     int side;          /* which child of the parent this is */
 };
 
+enum {
+    MOST_MEMBERS = 8,
+    MOST_TREES = 16
+};
+
+/* One tree or several, whose leaves share each row equally. */
 struct machine_tree {
     int64_t count; /* of nodes; 0: one leaf serves all */
     int64_t width;
     struct machine_node *node;
-};
-
-enum {
-    MOST_MEMBERS = 8
+    int trees; /* 0 where there are no nodes */
+    int64_t root[MOST_TREES];
+    double temperature; /* of soft routing; 0: hard */
 };
 
 /* Several machines that share an encoder and a tree are one, of several members: the outputs are
@@ -246,6 +254,9 @@ struct gram_machine {
     char *summary;                /* the same without: what the model file holds */
     struct gram_model_file *file; /* of a machine that was loaded: holds its leaves; or NULL */
 };
+
+/* Whether a factorisation solves so many rows; else iterations do. */
+bool gram_machine_by_cholesky(const gram_context *g, gram_solver solver, int64_t rows);
 
 /* The most memory that a solve of `rows` rows takes, beyond its data. */
 size_t gram_machine_solve_bytes(gram_context *g, int64_t rows, int64_t outputs, gram_dtype dtype,
@@ -341,11 +352,12 @@ struct machine_leaf_rows {
     int64_t *first, *row;
 };
 gram_status gram_machine_tree_build(gram_context *g, const struct machine_params *params,
-                                    const struct machine_data *data, int64_t leaf_rows,
+                                    const struct machine_data *data, int64_t leaf_rows, int trees,
                                     struct machine_tree *tree, struct machine_leaf_rows *rows);
 void gram_machine_leaf_rows_destroy(struct machine_leaf_rows *rows);
 void gram_machine_tree_destroy(struct machine_tree *tree);
-/* A row in a leaf, with the leaf's weight there: more than 0, or NaN. */
+/* machine_routing.c: the place of a row at a node, the share of the right side there, and leaves.
+ * A row in a leaf, with the leaf's weight there: more than 0, or NaN. */
 struct machine_place {
     int64_t leaf, row;
     double weight;
@@ -354,10 +366,33 @@ struct machine_places {
     struct machine_place *at; /* for free() */
     int64_t count, room;
 };
+double gram_machine_node_place(const struct machine_node *node, int64_t width, gram_dtype dtype,
+                               const void *x, int64_t row);
+double gram_machine_node_share(const struct machine_node *node, double temperature, double t);
 /* Where rows of x belong, by leaf and then by row. */
 gram_status gram_machine_tree_places(gram_context *g, const struct machine_tree *tree,
                                      gram_dtype dtype, const void *x, int64_t rows,
                                      struct machine_places *out);
+
+/* What leaves say about rows that are held out and that they have learned, had they not learned
+ * them.  Of leaf i, entries first[i] to first[i + 1] - 1 are which of the rows held out, ascending,
+ * and their outputs, side by side. */
+struct machine_left_out {
+    int64_t *first, *row;
+    double *f;
+};
+
+/* The temperature that predicts the rows of valid best (or the one that the option gives), and
+ * their outputs, column-major, with base (NULL: 0) added.  known (or NULL) has outputs of leaves at
+ * these rows to be taken in place of their own. */
+gram_status gram_machine_routing_choose(gram_context *g, gram_machine *machine,
+                                        const struct machine_data *valid,
+                                        const struct machine_left_out *known, const double *base,
+                                        double temperature, double *f);
+
+/* The weighted sum of the values of all members at rows of x in a leaf, column-major. */
+gram_status gram_machine_leaf_values(gram_context *g, const gram_machine *machine, int64_t leaf,
+                                     int64_t rows, const void *x, double *out);
 
 /* Refuses what is no column, or not of the target's kind. */
 gram_status gram_machine_target_check(gram_context *g, const struct machine_target *target,
@@ -492,6 +527,15 @@ gram_status gram_machine_learn_metric(gram_context *g, const struct machine_job 
                                       const struct machine_params *params,
                                       const struct machine_data *all, struct machine_metric *out,
                                       struct machine_report *report);
+
+/* machine_leaves.c: trains a tree of leaves on all rows, or the machine of a large table
+ * (machine_large.c), and weighs features. */
+gram_status gram_machine_train_leaves(gram_context *g, struct machine_job *job,
+                                      struct machine_recipe *recipe, const struct machine_data *all,
+                                      gram_machine *machine);
+gram_status gram_machine_train_large(gram_context *g, struct machine_job *job,
+                                     struct machine_recipe *recipe, const struct machine_data *all,
+                                     gram_machine *machine);
 
 /* How the options say that columns are encoded. */
 struct gram_encoding gram_machine_encoding(const struct machine_job *job,

@@ -171,6 +171,10 @@ static gram_status describe_fit(gram_context *g, const struct machine_job *job,
     gram_json_add_pair(t, "rows", (double)job->rows);
     gram_json_add_pair(t, "features", (double)machine->encoder->width);
     gram_json_add_pair(t, "leaves", (double)machine->leaves);
+    if (machine->tree.count > 0) {
+        gram_json_add_pair(t, "trees", machine->tree.trees);
+        gram_json_add_pair(t, "temperature", machine->tree.temperature);
+    }
     if (job->centres > 0)
         gram_json_add_pair(t, "centres", (double)job->centres);
     gram_json_add_word(t, "dtype", machine->dtype == GRAM_F32 ? "f32" : "f64");

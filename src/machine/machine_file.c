@@ -3,9 +3,11 @@
  *
  * Texts: "format" (gram.machine.1; with dates gram.machine.2; of an ensemble gram.machine.3; with a
  * base gram.machine.4; of several targets gram.machine.5; with statistics of levels
- * gram.machine.6), "version", "summary" (JSON).
+ * gram.machine.6; of several trees, or with a temperature, gram.machine.7), "version", "summary"
+ * (JSON).
  * Arrays: encoder.* (table_file.c), target.* (of several, "targets", how many, and target.<i>.*),
- * importance, tree.* (nodes by width, nodes by 2, nodes by 4), "members" (the weights of an
+ * importance, tree.numbers (nodes by width + 2: direction, low, high; since gram.machine.7 by
+ * width + 3: scale), tree.links (nodes by 4), tree.temperature, "members" (the weights of an
  * ensemble), and for every leaf i, member after member, leaf.<i>.x (rows by width), leaf.<i>.alpha
  * (outputs by rows), leaf.<i>.metric (width, or width by width), leaf.<i>.kernel (p, q, L); a base
  * follows the leaves as one more.
@@ -27,6 +29,7 @@
 #define FORMAT_BASE    "gram.machine.4"
 #define FORMAT_TARGETS "gram.machine.5" /* with members or a base, or without */
 #define FORMAT_LEVELS  "gram.machine.6" /* with any of these, or without */
+#define FORMAT_ROUTING "gram.machine.7" /* likewise */
 
 enum {
     TARGET_NUMBERS = 3, /* transform, shift, scale */
@@ -56,11 +59,16 @@ static bool calibration_holds(const struct machine_target *target)
 
 static bool node_holds(const struct machine_node *node, int64_t width)
 {
-    bool finite = isfinite(node->low) && isfinite(node->high);
+    bool finite = isfinite(node->low) && isfinite(node->high) && isfinite(node->scale);
 
     for (int64_t i = 0; i < width; i++)
         finite &= isfinite(node->direction[i]) != 0;
-    return finite && node->low <= node->high;
+    return finite && node->low <= node->high && node->scale >= 0;
+}
+
+static bool tree_holds(const struct machine_tree *tree)
+{
+    return tree->temperature >= 0 && isfinite(tree->temperature);
 }
 
 static bool leaf_holds(const struct machine_leaf *leaf, gram_dtype dtype)
@@ -109,6 +117,8 @@ static gram_status check_machine(gram_context *g, const gram_machine *machine)
     for (int64_t i = 0; i < machine->tree.count; i++)
         if (!node_holds(&machine->tree.node[i], machine->tree.width))
             return gram_fail(g, GRAM_BAD_DATA, "node %lld of the tree is not valid", (long long)i);
+    if (!tree_holds(&machine->tree))
+        return gram_fail(g, GRAM_BAD_DATA, "the temperature is %g", machine->tree.temperature);
     if (!members_hold(machine))
         return gram_fail(g, GRAM_BAD_DATA, "the weights of the members are not valid");
     for (int64_t i = 0; i < machine->members * machine->leaves; i++)
@@ -166,27 +176,43 @@ static void put_targets(struct gram_model_writer *w, const struct machine_target
     }
 }
 
+static bool has_routing(const struct machine_tree *tree)
+{
+    return tree->trees > 1 || tree->temperature > 0;
+}
+
+/* Numbers of a node: the direction, low, high, and with routing the scale. */
+static int64_t node_numbers(int64_t width, bool routing)
+{
+    return width + (routing ? 3 : 2);
+}
+
 static gram_status put_tree(gram_context *g, struct gram_model_writer *w,
                             const struct machine_tree *tree)
 {
-    int64_t n = tree->count, width = tree->width;
-    double *numbers = malloc((size_t)(n * (width + 2)) * sizeof *numbers + 1);
+    const bool routing = has_routing(tree);
+    const int64_t n = tree->count, width = tree->width, row = node_numbers(width, routing);
+    double *numbers = malloc((size_t)(n * row) * sizeof *numbers + 1);
     int64_t *links = malloc((size_t)(4 * n) * sizeof *links + 1);
 
     for (int64_t i = 0; numbers && links && i < n; i++) {
         const struct machine_node *node = &tree->node[i];
 
-        memcpy(numbers + i * (width + 2), node->direction, (size_t)width * sizeof *numbers);
-        numbers[i * (width + 2) + width] = node->low;
-        numbers[i * (width + 2) + width + 1] = node->high;
+        memcpy(numbers + i * row, node->direction, (size_t)width * sizeof *numbers);
+        numbers[i * row + width] = node->low;
+        numbers[i * row + width + 1] = node->high;
+        if (routing)
+            numbers[i * row + width + 2] = node->scale;
         links[4 * i] = node->child[0];
         links[4 * i + 1] = node->child[1];
         links[4 * i + 2] = node->parent;
         links[4 * i + 3] = node->side;
     }
     if (numbers && links) {
-        gram_model_put_copy(w, "tree.numbers", GRAM_F64, n * (width + 2), numbers);
+        gram_model_put_copy(w, "tree.numbers", GRAM_F64, n * row, numbers);
         gram_model_put_copy(w, "tree.links", GRAM_I64, 4 * n, links);
+        if (routing)
+            gram_model_put_copy(w, "tree.temperature", GRAM_F64, 1, &tree->temperature);
     }
     free(numbers);
     free(links);
@@ -217,6 +243,8 @@ static void put_leaf(struct gram_model_writer *w, const struct machine_leaf *lea
 
 static const char *format_of(const gram_machine *machine)
 {
+    if (has_routing(&machine->tree))
+        return FORMAT_ROUTING;
     if (gram_encoder_has_levels(machine->encoder))
         return FORMAT_LEVELS;
     if (machine->target.parts > 0)
@@ -415,59 +443,109 @@ static gram_status need_target(gram_context *g, const struct gram_model_file *fi
     return need_scores(g, file, "target.scores", target);
 }
 
-/* True if the links of node i keep to the tree: children come later or are leaves, every node but
- * the first is the child that it says it is. */
-static bool links_hold(const int64_t *links, int64_t i, int64_t nodes, int64_t leaves)
+/* True if the links of node i keep to its tree, whose nodes begin at root: children come later and
+ * before the next root, or are leaves; every other node is the child that it says it is. */
+static bool links_hold(const int64_t *links, int64_t i, int64_t root, int64_t end, int64_t leaves)
 {
     int64_t parent = links[4 * i + 2], side = links[4 * i + 3];
 
     for (int s = 0; s < 2; s++) {
         int64_t child = links[4 * i + s];
-        if (child >= 0 ? child <= i || child >= nodes : ~child >= leaves)
+        if (child >= 0 ? child <= i || child >= end : ~child >= leaves)
             return false;
     }
-    if (i == 0)
+    if (i == root)
         return parent == -1;
-    return parent >= 0 && parent < i && (side == 0 || side == 1) && links[4 * parent + side] == i;
+    return parent >= root && parent < i && (side == 0 || side == 1) &&
+           links[4 * parent + side] == i;
 }
 
-static gram_status need_tree(gram_context *g, const struct gram_model_file *file, int64_t width,
-                             int64_t leaves, struct machine_tree *tree)
+/* The trees of an array of links: their roots have no parent. */
+static gram_status find_roots(gram_context *g, const struct gram_model_file *file,
+                              const int64_t *links, int64_t nodes, int most,
+                              struct machine_tree *tree)
 {
-    int64_t nodes = leaves - 1, row = width + 2;
-    const int64_t *links;
-    const double *numbers;
+    for (int64_t i = 0; i < nodes; i++)
+        if (i == 0 || links[4 * i + 2] == -1) {
+            if (tree->trees == most)
+                return gram_model_bad(g, file, "node %lld of the tree has wrong links",
+                                      (long long)i);
+            tree->root[tree->trees++] = i;
+        }
+    return GRAM_OK;
+}
 
-    if (nodes > INT32_MAX || (nodes > 0 && row > INT64_MAX / nodes))
-        return gram_model_bad(g, file, "there are too many leaves");
-    TRY(gram_model_need_vector(g, file, "tree.numbers", GRAM_F64, nodes * row,
-                               (const void **)&numbers, NULL));
-    TRY(gram_model_need_vector(g, file, "tree.links", GRAM_I64, 4 * nodes, (const void **)&links,
-                               NULL));
-    tree->width = width;
+/* The numbers of one node. */
+static bool read_node(const double *numbers, const int64_t *links, int64_t width, bool routing,
+                      struct machine_node *node)
+{
+    node->direction = malloc((size_t)width * sizeof *node->direction + 1);
+    if (!node->direction)
+        return false;
+    memcpy(node->direction, numbers, (size_t)width * sizeof *numbers);
+    node->low = numbers[width];
+    node->high = numbers[width + 1];
+    node->scale = routing ? numbers[width + 2] : 0;
+    node->child[0] = links[0];
+    node->child[1] = links[1];
+    node->parent = links[2];
+    node->side = (int)links[3];
+    return true;
+}
+
+/* All nodes, which are believed one by one. */
+static gram_status read_nodes(gram_context *g, const struct gram_model_file *file,
+                              const double *numbers, const int64_t *links, int64_t leaves,
+                              bool routing, struct machine_tree *tree)
+{
+    const int64_t nodes = leaves - (tree->trees ? tree->trees : 1);
+    const int64_t row = node_numbers(tree->width, routing);
+
     tree->node = calloc((size_t)nodes + 1, sizeof *tree->node);
-    for (int64_t i = 0; tree->node && i < nodes; i++) {
+    for (int64_t i = 0, t = 0; tree->node && i < nodes; i++) {
         struct machine_node *node = &tree->node[i];
+        int64_t end;
 
-        if (!links_hold(links, i, nodes, leaves))
+        t += t + 1 < tree->trees && i == tree->root[t + 1];
+        end = t + 1 < tree->trees ? tree->root[t + 1] : nodes;
+        if (!links_hold(links, i, tree->root[t], end, leaves))
             return gram_model_bad(g, file, "node %lld of the tree has wrong links", (long long)i);
-        node->direction = malloc((size_t)width * sizeof *node->direction + 1);
         tree->count++;
-        if (!node->direction)
+        if (!read_node(numbers + i * row, links + 4 * i, tree->width, routing, node))
             break;
-        memcpy(node->direction, numbers + i * row, (size_t)width * sizeof *numbers);
-        node->low = numbers[i * row + width];
-        node->high = numbers[i * row + width + 1];
-        node->child[0] = links[4 * i];
-        node->child[1] = links[4 * i + 1];
-        node->parent = links[4 * i + 2];
-        node->side = (int)links[4 * i + 3];
-        if (!node_holds(node, width))
+        if (!node_holds(node, tree->width))
             return gram_model_bad(g, file, "node %lld of the tree is not valid", (long long)i);
     }
     return tree->node && tree->count == nodes && (nodes == 0 || tree->node[nodes - 1].direction)
                ? GRAM_OK
                : gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the tree");
+}
+
+static gram_status need_tree(gram_context *g, const struct gram_model_file *file, int64_t width,
+                             int64_t leaves, bool routing, struct machine_tree *tree)
+{
+    int64_t nodes = leaves - 1, row = node_numbers(width, routing), found;
+    const int64_t *links;
+    const double *numbers;
+    const void *temperature;
+
+    if (nodes > INT32_MAX || (nodes > 0 && row > INT64_MAX / nodes))
+        return gram_model_bad(g, file, "there are too many leaves");
+    TRY(gram_model_need_vector(g, file, "tree.links", GRAM_I64, routing ? -1 : 4 * nodes,
+                               (const void **)&links, &found));
+    if (routing) {
+        TRY(gram_model_need_vector(g, file, "tree.temperature", GRAM_F64, 1, &temperature, NULL));
+        tree->temperature = *(const double *)temperature;
+        nodes = found / 4;
+    }
+    TRY(find_roots(g, file, links, nodes, routing ? MOST_TREES : 1, tree));
+    if (!tree_holds(tree) || (routing && (found % 4 != 0 || nodes + tree->trees != leaves)))
+        return gram_model_bad(g, file, "the trees have %lld links and the temperature %g",
+                              (long long)found, tree->temperature);
+    TRY(gram_model_need_vector(g, file, "tree.numbers", GRAM_F64, nodes * row,
+                               (const void **)&numbers, NULL));
+    tree->width = width;
+    return read_nodes(g, file, numbers, links, leaves, routing, tree);
 }
 
 /* A copy of an array of the file, from malloc. */
@@ -557,7 +635,7 @@ static gram_status need_members(gram_context *g, const struct gram_model_file *f
 static gram_status need_leaves(gram_context *g, const struct gram_model_file *file,
                                gram_machine *machine)
 {
-    machine->leaves = machine->tree.count + 1;
+    machine->leaves = machine->tree.count + (machine->tree.trees ? machine->tree.trees : 1);
     machine->leaf = calloc((size_t)(machine->members * machine->leaves), sizeof *machine->leaf);
     if (!machine->leaf)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the machine");
@@ -571,7 +649,8 @@ static bool known_format(const char *format)
 {
     return format && (strcmp(format, FORMAT) == 0 || strcmp(format, FORMAT_DATES) == 0 ||
                       strcmp(format, FORMAT_MEMBERS) == 0 || strcmp(format, FORMAT_BASE) == 0 ||
-                      strcmp(format, FORMAT_TARGETS) == 0 || strcmp(format, FORMAT_LEVELS) == 0);
+                      strcmp(format, FORMAT_TARGETS) == 0 || strcmp(format, FORMAT_LEVELS) == 0 ||
+                      strcmp(format, FORMAT_ROUTING) == 0);
 }
 
 static gram_status read_machine(gram_context *g, const struct gram_model_file *file,
@@ -581,12 +660,13 @@ static gram_status read_machine(gram_context *g, const struct gram_model_file *f
     const void *importance, *leaves;
     char name[NAME_BYTES];
     size_t bytes;
-    bool any, targets, base, several;
+    bool routing, any, targets, base, several;
 
     if (!known_format(format))
         return gram_model_bad(g, file, "its format is \"%s\", expected \"%s\"",
                               format ? format : "none", FORMAT);
-    any = strcmp(format, FORMAT_LEVELS) == 0;
+    routing = strcmp(format, FORMAT_ROUTING) == 0;
+    any = routing || strcmp(format, FORMAT_LEVELS) == 0;
     targets = any ? gram_model_find(file, "targets") != NULL : strcmp(format, FORMAT_TARGETS) == 0;
     any |= targets;
     TRY(gram_model_need_encoder(g, file, &machine->encoder));
@@ -597,7 +677,8 @@ static gram_status read_machine(gram_context *g, const struct gram_model_file *f
     TRY(gram_model_need_vector(g, file, "leaves", GRAM_I64, 1, &leaves, NULL));
     if (*(const int64_t *)leaves < 1)
         return gram_model_bad(g, file, "there are no leaves");
-    TRY(need_tree(g, file, machine->encoder->width, *(const int64_t *)leaves, &machine->tree));
+    TRY(need_tree(g, file, machine->encoder->width, *(const int64_t *)leaves, routing,
+                  &machine->tree));
     summary = gram_model_text(file, "summary");
     machine->summary = strdup(summary ? summary : "{}");
     machine->importance = malloc(bytes + 1);

@@ -1,9 +1,7 @@
 /*
  * machine_fit.c - gram_machine_fit: check what is given, choose what is not, train
  *
- * The last fit encodes all rows, splits them into leaves and trains each.  With feature learning, a
- * leaf first learns its metric on a part of its rows against a validation part, then solves once
- * more for all its rows in the best metric.
+ * The last fit encodes all rows, and trains leaves on them (machine_leaves.c).
  *
  * SPDX-License-Identifier: MIT
  */
@@ -16,15 +14,6 @@
 #include <string.h>
 
 /* ---- The last fit ---------------------------------------------------------------------------- */
-
-enum {
-    VALIDATION_ROWS = 8000, /* most rows that are held out to choose a metric */
-    /* A metric is an average over rows: it settles long before the machine itself does, whose
-     * solves grow with the square of the rows and more. */
-    METRIC_ROWS = 6000,
-    HALF_ROWS = 12000,     /* or half of the rows up to so many: the others are left to be scored */
-    METRIC_ROWS_EACH = 400 /* feature */
-};
 
 void gram_machine_encoded_destroy(gram_context *g, struct machine_encoded *e)
 {
@@ -94,271 +83,6 @@ struct gram_encoding gram_machine_encoding(const struct machine_job *job, enum g
     };
 }
 
-/* Some rows of encoded data, gathered. */
-static gram_status part_of(gram_context *g, const struct machine_job *job,
-                           const struct machine_data *all, const int64_t *rows, int64_t count,
-                           struct machine_encoded *out)
-{
-    TRY(gram_machine_encoded_create(g, job, (int64_t[2]){count, all->width}, all->outputs, out));
-    gram_machine_gather(all->dtype, all->width, all->x, rows, count, (char *)out->data.x);
-    gram_machine_gather_columns(all->dtype, all->rows, all->outputs, all->y, rows, count,
-                                (char *)out->data.y);
-    for (int64_t i = 0; out->data.weights && all->weights && i < count; i++)
-        ((double *)out->data.weights)[i] = all->weights[rows[i]];
-    return GRAM_OK;
-}
-
-/* The last rows, by which the best round is chosen. */
-static int64_t validation_rows(const struct machine_job *job, const struct machine_params *params,
-                               int64_t rows)
-{
-    double fraction = job->o.validation > 0 ? job->o.validation : 0.2;
-
-    if (params->rounds_known)
-        return 0;
-    return gram_least(gram_most(1, (int64_t)(fraction * (double)rows)), VALIDATION_ROWS);
-}
-
-/* The first rows, from which a metric is learned. */
-static int64_t metric_rows(const struct machine_job *job, const struct machine_params *params,
-                           const struct machine_data *all)
-{
-    int64_t most = job->o.metric_rows;
-
-    if (most == 0)
-        most = gram_most(gram_most(METRIC_ROWS, METRIC_ROWS_EACH * all->width),
-                         gram_least(all->rows / 2, HALF_ROWS));
-    return gram_least(most, all->rows - validation_rows(job, params, all->rows));
-}
-
-gram_status gram_machine_learn_metric(gram_context *g, const struct machine_job *job,
-                                      const struct machine_params *params,
-                                      const struct machine_data *all, struct machine_metric *out,
-                                      struct machine_report *report)
-{
-    int64_t held = validation_rows(job, params, all->rows);
-    int64_t *rows = malloc((size_t)all->rows * sizeof *rows + 1);
-    struct machine_encoded train = {0}, valid = {0};
-    struct machine_leaf leaf = {0};
-    gram_status status;
-
-    if (!rows)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)all->rows);
-    for (int64_t i = 0; i < all->rows; i++)
-        rows[i] = i;
-    status = part_of(g, job, all, rows, metric_rows(job, params, all), &train);
-    if (status == GRAM_OK)
-        status = part_of(g, job, all, rows + all->rows - held, held, &valid);
-    if (status == GRAM_OK)
-        status = gram_machine_leaf_fit(g, params, &train.data, &valid.data, &leaf, report);
-    if (status == GRAM_OK)
-        status = gram_machine_metric_copy(g, &leaf.metric, out);
-    gram_machine_leaf_destroy(g, &leaf);
-    gram_machine_encoded_destroy(g, &train);
-    gram_machine_encoded_destroy(g, &valid);
-    free(rows);
-    return status;
-}
-
-/* The ridge of params is chosen once more, and the outputs of rows that were held out for it become
- * those of the job. */
-static gram_status refit(gram_context *g, struct machine_job *job, struct machine_params *params,
-                         const struct machine_data *data, struct machine_report *report)
-{
-    struct machine_held_out held;
-
-    TRY(gram_machine_refit(g, params, data, job->ends, report, &held));
-    if (!held.f)
-        return GRAM_OK;
-    free(job->held.f);
-    gram_machine_target_return(&job->held.scale);
-    job->held = held;
-    job->held_apart = true;
-    return gram_machine_target_borrow(g, &job->kind, &job->held.scale);
-}
-
-/* Trains one leaf on all rows of data, its metric first if the recipe learns one.  alone: it is the
- * whole machine. */
-static gram_status train_leaf(gram_context *g, struct machine_job *job,
-                              struct machine_params *params, const struct machine_data *data,
-                              bool alone, struct machine_leaf *out)
-{
-    const struct machine_data none = {0};
-    struct machine_params last = *params;
-    struct machine_metric metric = {0};
-    struct machine_report report = {0};
-    int64_t seen = 0;
-    gram_status status = GRAM_OK;
-
-    gram_machine_progress(job, 0, "training");
-    if (params->iterations > 0 && data->rows >= 10) {
-        gram_machine_progress(job, 0, "learning which features matter");
-        status = gram_machine_learn_metric(g, job, params, data, &metric, &report);
-        last.start = &metric;
-        seen = metric_rows(job, params, data);
-        job->report.rounds =
-            report.rounds > job->report.rounds ? report.rounds : job->report.rounds;
-        job->report.score += report.score * (double)data->rows;
-        gram_machine_progress(job, 0.7, "training"); /* it solves at least twice before */
-    }
-    last.iterations = 0;
-    if (status == GRAM_OK && alone && gram_machine_refit_pays(job, data, seen))
-        status = refit(g, job, &last, data, &report);
-    if (status == GRAM_OK)
-        status = gram_machine_leaf_fit(g, &last, data, &none, out, &report);
-    params->ridge = last.ridge;
-    gram_machine_metric_destroy(&metric);
-    job->report.kernel_seconds += report.kernel_seconds;
-    job->report.solve_seconds += report.solve_seconds;
-    job->report.feature_seconds += report.feature_seconds;
-    job->report.iterations =
-        report.iterations > job->report.iterations ? report.iterations : job->report.iterations;
-    job->report.residual = fmax(job->report.residual, report.residual);
-    job->report.ridge = fmax(job->report.ridge, report.ridge);
-    return status;
-}
-
-/* Variance of every feature: how much of its range the data use.  Rows after rows, as they lie. */
-static void variances(const struct machine_data *data, double *mean, double *variance)
-{
-    for (int64_t j = 0; j < data->width; j++)
-        mean[j] = variance[j] = 0;
-    for (int pass = 0; pass < 2; pass++)
-        for (int64_t i = 0; i < data->rows; i++)
-            for (int64_t j = 0; j < data->width; j++) {
-                double v = krr_element(data->dtype, data->x, i * data->width + j);
-
-                if (pass == 0)
-                    mean[j] += v / (double)data->rows;
-                else
-                    variance[j] += (v - mean[j]) * (v - mean[j]) / (double)data->rows;
-            }
-}
-
-/* Adds a leaf's mean squared gradient, times the variance of the feature and the weight of its
- * member, to its column. */
-static gram_status add_importance(gram_context *g, const struct machine_params *params,
-                                  const struct machine_data *data, const struct machine_leaf *leaf,
-                                  double weight, gram_machine *machine)
-{
-    const struct gram_encoder *encoder = machine->encoder;
-    int64_t width = data->width, step = leaf->metric.full ? width + 1 : 1;
-    size_t count = (size_t)(leaf->metric.full ? width * width : width);
-    size_t bytes = (count + 2 * (size_t)width) * sizeof(double);
-    double *agop = gram_alloc(g, bytes), *mean, *variance;
-    struct machine_data z = *data;
-    struct krr_array x = {0}, alpha = {0};
-    gram_status status;
-
-    if (!agop)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    mean = agop + count;
-    variance = mean + width;
-    z.rows = leaf->rows;
-    status = gram_machine_leaf_place(g, leaf, &x, &alpha);
-    z.x = x.data;
-    if (status == GRAM_OK)
-        status = gram_machine_metric_agop(
-            g, &(struct machine_gradients){params, leaf->bandwidth, &z, &z, alpha.data},
-            &leaf->metric, agop);
-    gram_krr_free(g, &x);
-    gram_krr_free(g, &alpha);
-    variances(data, mean, variance);
-    for (int64_t c = 0; status == GRAM_OK && c < encoder->columns; c++)
-        for (int64_t j = 0; j < encoder->column[c].width; j++) {
-            int64_t at = encoder->column[c].first + j;
-            machine->importance[c] += weight * agop[at * step] * variance[at] * (double)data->rows;
-        }
-    gram_free(g, agop, bytes);
-    return status;
-}
-
-/* One member's leaf on the rows of data, and what it adds to the importances. */
-static gram_status train_member(gram_context *g, struct machine_job *job,
-                                struct machine_params *params, const struct machine_data *data,
-                                double weight, gram_machine *machine, struct machine_leaf *leaf)
-{
-    gram_status status;
-
-    TRY(train_leaf(g, job, params, data, machine->leaves * machine->members == 1, leaf));
-    gram_machine_progress(job, 0.9, "weighing features");
-    status = add_importance(g, params, data, leaf, weight, machine);
-    if (status == GRAM_OK)
-        status = gram_machine_leaf_settle(g, leaf);
-    if (status != GRAM_OK)
-        gram_machine_leaf_destroy(g, leaf);
-    return status;
-}
-
-/* All members of one leaf. */
-static gram_status train_members(gram_context *g, struct machine_job *job,
-                                 struct machine_recipe *recipe, const struct machine_data *data,
-                                 int64_t leaf, gram_machine *machine)
-{
-    const double from = job->from, to = job->to;
-    gram_status status = GRAM_OK;
-
-    for (int m = 0; status == GRAM_OK && m < recipe->members; m++) {
-        job->from = from + (to - from) * m / recipe->members;
-        job->to = from + (to - from) * (m + 1) / recipe->members;
-        status = train_member(g, job, &recipe->member[m].params, data, recipe->member[m].weight,
-                              machine, &machine->leaf[m * machine->leaves + leaf]);
-    }
-    return status;
-}
-
-static gram_status train_leaves(gram_context *g, struct machine_job *job,
-                                struct machine_recipe *recipe, const struct machine_data *all,
-                                gram_machine *machine)
-{
-    struct machine_leaf_rows rows = {0};
-    const double before = job->to; /* the search's share, if there was one */
-    gram_status status;
-
-    job->from = before, job->to = 1;
-    machine->members = recipe->members;
-    gram_machine_progress(job, 0, all->rows > job->leaf_rows ? "splitting" : "training");
-    status = gram_machine_tree_build(g, &recipe->member[0].params, all, job->leaf_rows,
-                                     &machine->tree, &rows);
-    if (status == GRAM_OK)
-        machine->leaf = calloc((size_t)(rows.leaves * recipe->members), sizeof *machine->leaf);
-    if (status == GRAM_OK && !machine->leaf)
-        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the leaves");
-    machine->leaves = machine->leaf ? rows.leaves : 0;
-    for (int64_t i = 0; status == GRAM_OK && i < rows.leaves; i++) {
-        const int64_t *first = rows.first + i;
-        struct machine_encoded part = {0};
-
-        job->from = before + (1 - before) * (double)i / (double)rows.leaves;
-        job->to = job->from + (1 - before) / (double)rows.leaves;
-        if (rows.leaves == 1)
-            part.data = *all;
-        else
-            status = part_of(g, job, all, rows.row + first[0], first[1] - first[0], &part);
-        if (status == GRAM_OK)
-            status = train_members(g, job, recipe, &part.data, i, machine);
-        gram_machine_encoded_destroy(g, &part);
-    }
-    gram_machine_leaf_rows_destroy(&rows);
-    return status;
-}
-
-/* A large table: what all rows have trained says which features matter. */
-static gram_status train_large(gram_context *g, struct machine_job *job,
-                               struct machine_recipe *recipe, const struct machine_data *all,
-                               gram_machine *machine)
-{
-    struct machine_params *params = &recipe->member[0].params;
-
-    job->from = job->to;
-    job->to = 1;
-    recipe->members = 1;
-    TRY(gram_machine_large_fit(g, job, all, params, machine));
-    gram_machine_progress(job, 0.95, "weighing features");
-    return add_importance(g, params, all, machine->base.rows > 0 ? &machine->base : machine->leaf,
-                          1, machine);
-}
-
 /* How many of kernel, bandwidth, ridge and metric leave-one-out has chosen. */
 static int choices(const gram_machine_options *o)
 {
@@ -394,9 +118,9 @@ static gram_status build(gram_context *g, struct machine_job *job,
     if (!machine->importance)
         status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the importances");
     else if (gram_machine_is_large(g, job, job->rows))
-        status = train_large(g, job, &last, &all.data, machine);
+        status = gram_machine_train_large(g, job, &last, &all.data, machine);
     else
-        status = train_leaves(g, job, &last, &all.data, machine);
+        status = gram_machine_train_leaves(g, job, &last, &all.data, machine);
     gram_machine_encoded_destroy(g, &all);
     for (int64_t c = 0; status == GRAM_OK && c < machine->encoder->columns; c++)
         sum += machine->importance[c];
@@ -496,6 +220,9 @@ static gram_status check_options(gram_context *g, const gram_machine_options *o)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.centres is %lld, expected 0 or -1 with search = -1 or ensemble",
                          (long long)o->centres);
+    TRY(check_range(g, "trees", o->trees, 1, MOST_TREES));
+    if (o->temperature != -1)
+        TRY(check_range(g, "temperature", o->temperature, 1e-3, 1e3));
     TRY(check_range(g, "max_categories", (double)o->max_categories, 2, 1e9));
     TRY(check_range(g, "metric_rows", (double)o->metric_rows, 10, 1e12));
     TRY(check_range(g, "memory_limit", (double)o->memory_limit, 1e6, 1e18));
@@ -680,6 +407,7 @@ static gram_status fit_all(gram_context *g, struct machine_job *job,
     TRY(check_options(g, &job->o));
     TRY(gram_table_check(g, job->table));
     TRY(check_targets(g, job->table, job->target, job->targets));
+    job->o.trees = job->o.trees ? job->o.trees : 1;
     job->o.dtype = job->o.dtype ? job->o.dtype : GRAM_F32;
     job->o.max_categories = job->o.max_categories ? job->o.max_categories : MAX_CATEGORIES;
     status = fit(g, job, out);

@@ -160,7 +160,7 @@ static gram_status first_rows(gram_context *g, const struct large *l, const gram
     for (int64_t i = 0; machine->tree.count == 0 && i < l->valid.rows; i++)
         (*out)[(*count)++] = i;
     for (int64_t i = 0; i < places.count; i++)
-        if (places.at[i].leaf == 0 && places.at[i].weight == 1)
+        if (places.at[i].leaf == 0 && places.at[i].weight * machine->tree.trees > 0.999)
             (*out)[(*count)++] = places.at[i].row;
     free(places.at);
     return GRAM_OK;
@@ -291,6 +291,7 @@ static gram_status correct(gram_context *g, struct large *l, const struct choice
         (size_t)(l->train.rows * l->train.outputs) * gram_dtype_size(l->train.dtype);
     struct machine_data rest = l->train;
     struct machine_leaf_rows rows = {0};
+    struct machine_params split = best->params;
     struct choice c = {0};
     char *y = gram_alloc(g, bytes);
     gram_status status;
@@ -304,10 +305,11 @@ static gram_status correct(gram_context *g, struct large *l, const struct choice
     c.params.start = &c.metric;
     c.params.ridge_chosen = l->job->o.regularization == 0;
     c.params.ridge = l->ridge;
+    split.start = &best->metric;
     if (status == GRAM_OK)
         status = residuals(g, &l->train, &machine->base, y);
     if (status == GRAM_OK)
-        status = gram_machine_tree_build(g, &best->params, &l->train, leaf_rows(g, l),
+        status = gram_machine_tree_build(g, &split, &l->train, leaf_rows(g, l), l->job->o.trees,
                                          &machine->tree, &rows);
     if (status == GRAM_OK)
         machine->leaf = calloc((size_t)rows.leaves, sizeof *machine->leaf);
@@ -347,14 +349,33 @@ static gram_status drop_corrections(gram_context *g, gram_machine *machine)
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
+/* The outputs of the machine at the rows that are held out, which choose how they are routed to
+ * leaves. */
+static gram_status route(gram_context *g, const struct large *l, gram_machine *machine, double *f)
+{
+    const double temperature = l->job->o.temperature;
+    const size_t bytes = (size_t)(l->valid.rows * l->valid.outputs) * sizeof(double);
+    double *base;
+    gram_status status;
+
+    if (l->alone)
+        return gram_machine_routing_choose(g, machine, &l->valid, NULL, NULL, temperature, f);
+    base = gram_alloc(g, bytes);
+    if (!base)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    status = gram_machine_leaf_predict(g, &machine->base, l->valid.rows, l->valid.x, base);
+    if (status == GRAM_OK)
+        status = gram_machine_routing_choose(g, machine, &l->valid, NULL, base, temperature, f);
+    gram_free(g, base, bytes);
+    return status;
+}
+
 /* The outputs of the rows that are held out, which decide about the leaves. */
 static gram_status judge(gram_context *g, struct large *l, double error, gram_machine *machine)
 {
     struct machine_held_out *held = &l->job->held;
     const size_t count = (size_t)(l->valid.rows * l->valid.outputs);
-    struct machine_leaf base = machine->base;
     double *f = malloc(count * sizeof *f + 1);
-    gram_status status;
 
     if (!f)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu outputs", count);
@@ -363,17 +384,13 @@ static gram_status judge(gram_context *g, struct large *l, double error, gram_ma
     *held = (struct machine_held_out){.count = l->valid.rows, .f = f};
     TRY(gram_machine_target_borrow(g, &l->job->kind, &held->scale));
     l->job->held_apart = true;
-    if (l->alone)
-        machine->base = (struct machine_leaf){0};
-    status = gram_machine_encoded_outputs(g, machine, l->valid.rows, l->valid.x, f);
-    if (status == GRAM_OK && gram_machine_squared_error(&l->valid, f) < error) {
+    TRY(route(g, l, machine, f));
+    if (gram_machine_squared_error(&l->valid, f) < error) {
         if (l->alone)
-            gram_machine_leaf_destroy(g, &base);
+            gram_machine_leaf_destroy(g, &machine->base);
         l->job->centres = l->alone ? 0 : l->centres;
         return GRAM_OK;
     }
-    machine->base = base;
-    TRY(status);
     l->job->centres = l->centres;
     TRY(drop_corrections(g, machine));
     return gram_machine_encoded_outputs(g, machine, l->valid.rows, l->valid.x, f);

@@ -138,7 +138,7 @@ gram_kernel_options gram_machine_kernel(double p, double q, double bandwidth)
     return gram_lpq_laplace(p, q, bandwidth);
 }
 
-static bool by_cholesky(const gram_context *g, gram_solver solver, int64_t rows)
+bool gram_machine_by_cholesky(const gram_context *g, gram_solver solver, int64_t rows)
 {
     return solver == GRAM_SOLVER_CHOLESKY ||
            (solver == GRAM_SOLVER_AUTO && rows <= gram_krr_dense_rows(g));
@@ -149,7 +149,7 @@ size_t gram_machine_solve_bytes(gram_context *g, int64_t rows, int64_t outputs, 
 {
     size_t matrix = (size_t)(rows * rows) * gram_dtype_size(dtype);
 
-    if (by_cholesky(g, solver, rows))
+    if (gram_machine_by_cholesky(g, solver, rows))
         return matrix;
     return gram_krr_stored_bytes(g, rows, outputs, dtype);
 }
@@ -310,7 +310,7 @@ static gram_status solve(gram_context *g, const struct machine_params *params, d
                             .alpha = alpha,
                             .report = report};
     size_t bytes = (size_t)z->rows * sizeof(double);
-    bool dense = by_cholesky(g, params->solver, z->rows), reached = true;
+    bool dense = gram_machine_by_cholesky(g, params->solver, z->rows), reached = true;
     gram_status status = GRAM_OK;
 
     s.ridge = gram_alloc(g, bytes);

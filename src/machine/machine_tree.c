@@ -1,15 +1,21 @@
 /*
- * machine_tree.c - rows split in halves along the direction in which the target changes most
+ * machine_tree.c - rows split in halves along directions in which the target changes
  *
- * The direction is the leading eigenvector of the average gradient outer product of a small machine
- * trained on a sample of the rows (as in xRFM, arXiv:2508.10053).  Rows near the median go to both
- * sides, so that the leaves agree where they meet.
+ * The direction is the leading eigenvector of the average gradient outer product G of a small
+ * machine trained on a sample of the rows (as in xRFM, arXiv:2508.10053).  The small machine has
+ * the metric that the machine itself begins with or, if it learns one, that of a first round on a
+ * sample of all rows.  Rows near the median go to both sides, so that the leaves agree where they
+ * meet.
+ *
+ * Of several trees, all but the first have directions drawn from a normal distribution with the
+ * covariance G, so that they differ in their splits, and split most where the target changes most.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "core/blas.h"
 #include "core/random.h"
 #include "machine.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,101 +74,37 @@ struct machine_data gram_machine_part(const struct machine_data *data, int64_t f
     return part;
 }
 
-static double place(const struct machine_node *node, int64_t width, gram_dtype dtype, const void *x,
-                    int64_t row)
+/* A number from the standard normal distribution (Box and Muller, 1958). */
+static double normal(uint64_t *state)
 {
-    double sum = 0;
+    const double u = 1 - gram_random_unit(state), v = gram_random_unit(state);
 
+    return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
+}
+
+/* The sum of eigenvectors, each times the root of its eigenvalue and a normal number. */
+static void draw_direction(int64_t width, const double *vectors, const double *values,
+                           uint64_t *state, double *out)
+{
+    double squares = 0;
+
+    memset(out, 0, (size_t)width * sizeof *out);
+    for (int64_t k = 0; k < width; k++) {
+        const double factor = normal(state) * sqrt(fmax(values[k], 0));
+
+        for (int64_t j = 0; j < width; j++)
+            out[j] += factor * vectors[k * width + j];
+    }
     for (int64_t j = 0; j < width; j++)
-        sum += node->direction[j] * (dtype == GRAM_F32 ? (double)((const float *)x)[row * width + j]
-                                                       : ((const double *)x)[row * width + j]);
-    return sum;
+        squares += out[j] * out[j];
+    for (int64_t j = 0; squares > 0 && j < width; j++)
+        out[j] /= sqrt(squares);
 }
 
-/* How much of a row at place t goes right. */
-static double right_share(const struct machine_node *node, double t)
-{
-    if (t <= node->low)
-        return 0;
-    if (t >= node->high)
-        return 1;
-    return (t - node->low) / (node->high - node->low);
-}
-
-static bool add_place(struct machine_places *p, int64_t leaf, int64_t row, double weight)
-{
-    if (p->count == p->room) {
-        int64_t room = 2 * p->room + 64;
-        struct machine_place *at = realloc(p->at, (size_t)room * sizeof *at);
-        if (!at)
-            return false;
-        p->at = at;
-        p->room = room;
-    }
-    p->at[p->count++] = (struct machine_place){leaf, row, weight};
-    return true;
-}
-
-/* Down the tree with the row: every node that has a part of it is looked at once.  open holds those
- * that wait, of which none is an ancestor of another, and has room for as many as there are nodes.
- * A row whose place is NaN goes to both sides, and its weights are NaN. */
-static bool place_row(const struct machine_tree *tree, gram_dtype dtype, const void *x, int64_t row,
-                      struct machine_place *open, struct machine_places *out)
-{
-    int64_t waiting = 0;
-
-    open[waiting++] = (struct machine_place){0, row, 1};
-    while (waiting > 0) {
-        const struct machine_place at = open[--waiting];
-        const struct machine_node *node = &tree->node[at.leaf];
-        double right = right_share(node, place(node, tree->width, dtype, x, row));
-        double share[2] = {1 - right, right};
-        for (int side = 1; side >= 0; side--) {
-            int64_t child = node->child[side];
-            double weight = at.weight * share[side];
-            if (weight == 0)
-                continue;
-            if (child >= 0)
-                open[waiting++] = (struct machine_place){child, row, weight};
-            else if (!add_place(out, ~child, row, weight))
-                return false;
-        }
-    }
-    return true;
-}
-
-static int by_leaf(const void *a, const void *b)
-{
-    const struct machine_place *x = a, *y = b;
-
-    if (x->leaf != y->leaf)
-        return x->leaf < y->leaf ? -1 : 1;
-    return (x->row > y->row) - (x->row < y->row);
-}
-
-gram_status gram_machine_tree_places(gram_context *g, const struct machine_tree *tree,
-                                     gram_dtype dtype, const void *x, int64_t rows,
-                                     struct machine_places *out)
-{
-    struct machine_place *open = malloc(((size_t)tree->count + 1) * sizeof *open);
-    bool done = open != NULL;
-
-    *out = (struct machine_places){0};
-    for (int64_t row = 0; done && row < rows; row++)
-        done = place_row(tree, dtype, x, row, open, out);
-    free(open);
-    if (done && out->count > 0)
-        qsort(out->at, (size_t)out->count, sizeof *out->at, by_leaf);
-    if (done)
-        return GRAM_OK;
-    free(out->at);
-    *out = (struct machine_places){0};
-    return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the leaves of %lld rows",
-                     (long long)rows);
-}
-
-/* The leading eigenvector of agop, width by width; the first unit vector if there is none. */
-static gram_status leading_direction(gram_context *g, int64_t width, double *agop, double *out)
+/* The leading eigenvector of agop, width by width, or a direction that is drawn if state is not
+ * NULL; the first unit vector if there is none.  agop becomes its eigenvectors. */
+static gram_status direction_of(gram_context *g, int64_t width, double *agop, uint64_t *state,
+                                double *out)
 {
     int64_t lwork, liwork;
     size_t bytes;
@@ -179,63 +121,46 @@ static gram_status leading_direction(gram_context *g, int64_t width, double *ago
                            (int32_t *)(w + width + lwork), liwork);
     memset(out, 0, (size_t)width * sizeof *out);
     out[0] = 1;
-    if (info == 0 && w[width - 1] > 0)
+    if (info == 0 && w[width - 1] > 0 && state)
+        draw_direction(width, agop, w, state, out);
+    else if (info == 0 && w[width - 1] > 0)
         memcpy(out, agop + (width - 1) * width, (size_t)width * sizeof *out);
     gram_free(g, w, bytes);
     return GRAM_OK;
 }
 
-/* Trains a small machine on a sample of rows and finds the direction of its gradients. */
-static gram_status find_direction(gram_context *g, const struct machine_params *params,
-                                  const struct machine_data *data, int64_t *rows, int64_t count,
-                                  double *direction)
-{
-    struct machine_params small = *params;
-    struct machine_data sample = *data;
-    const struct machine_data none = {0};
-    struct machine_report report = {0};
-    struct machine_leaf leaf = {0};
-    int64_t chosen = count < SAMPLE_ROWS ? count : SAMPLE_ROWS, width = data->width;
-    size_t size = gram_dtype_size(data->dtype);
-    size_t x_bytes = gram_round64((size_t)(chosen * width) * size);
-    size_t y_bytes = gram_round64((size_t)(chosen * data->outputs) * size);
-    size_t bytes = x_bytes + y_bytes + (size_t)(width * width) * sizeof(double);
-    char *memory = gram_alloc(g, bytes);
-    double *agop = (double *)(memory + x_bytes + y_bytes);
-    uint64_t state = params->seed;
-    gram_status status;
+/* Some rows of data, drawn, without their weights. */
+struct sample {
+    struct machine_data data;
+    char *memory;
+    size_t bytes;
+};
 
-    if (!memory)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    gram_random_choose(&state, rows, count, chosen);
-    gram_machine_gather(data->dtype, width, data->x, rows, chosen, memory);
+static gram_status sample_open(gram_context *g, const struct machine_data *data, uint64_t seed,
+                               int64_t *rows, int64_t count, struct sample *s)
+{
+    const size_t size = gram_dtype_size(data->dtype);
+    const int64_t chosen = count < SAMPLE_ROWS ? count : SAMPLE_ROWS;
+    const size_t x = gram_round64((size_t)(chosen * data->width) * size);
+
+    *s = (struct sample){.data = *data, .bytes = x + (size_t)(chosen * data->outputs) * size};
+    s->memory = gram_alloc(g, s->bytes);
+    if (!s->memory)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", s->bytes);
+    gram_random_choose(&seed, rows, count, chosen);
+    gram_machine_gather(data->dtype, data->width, data->x, rows, chosen, s->memory);
     gram_machine_gather_columns(data->dtype, data->rows, data->outputs, data->y, rows, chosen,
-                                memory + x_bytes);
-    sample.rows = chosen;
-    sample.x = memory;
-    sample.y = memory + x_bytes;
-    sample.weights = NULL;
-    small.iterations = 0;
-    small.full = true;
-    small.start = NULL;
-    status = gram_machine_leaf_fit(g, &small, &sample, &none, &leaf, &report);
-    sample.x = leaf.x;
-    if (status == GRAM_OK)
-        status = gram_machine_metric_agop(
-            g, &(struct machine_gradients){&small, leaf.bandwidth, &sample, &sample, leaf.alpha},
-            &leaf.metric, agop);
-    if (status == GRAM_OK)
-        status = leading_direction(g, width, agop, direction);
-    gram_machine_leaf_destroy(g, &leaf);
-    gram_free(g, memory, bytes);
-    return status;
+                                s->memory + x);
+    s->data.rows = chosen;
+    s->data.x = s->memory;
+    s->data.y = s->memory + x;
+    s->data.weights = NULL;
+    return GRAM_OK;
 }
 
-static int by_value(const void *a, const void *b)
+static void sample_close(gram_context *g, struct sample *s)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
+    gram_free(g, s->memory, s->bytes);
 }
 
 /* What the splitting works on. */
@@ -245,8 +170,92 @@ struct builder {
     int64_t leaf_rows;
     struct machine_tree *tree;
     struct machine_leaf_rows *rows;
-    double *places, *sorted; /* of the rows of the part being split */
+    struct machine_metric metric; /* full; of the small machines */
+    double *places, *sorted;      /* of the rows of the part being split */
+    uint64_t seed;                /* of the tree's samples */
+    uint64_t *random;             /* of its directions; NULL: it has the leading ones */
 };
+
+/* Trains a small machine on a sample of rows and finds the direction of its gradients. */
+static gram_status find_direction(gram_context *g, const struct builder *b, int64_t *rows,
+                                  int64_t count, double *direction)
+{
+    struct machine_params small = *b->params;
+    const struct machine_data none = {0};
+    struct machine_report report = {0};
+    struct machine_leaf leaf = {0};
+    const int64_t width = b->data->width;
+    const size_t bytes = (size_t)(width * width) * sizeof(double);
+    struct sample sample;
+    double *agop = NULL;
+    gram_status status = sample_open(g, b->data, b->seed, rows, count, &sample);
+
+    small.iterations = 0;
+    small.start = &b->metric;
+    if (status == GRAM_OK)
+        status = gram_machine_leaf_fit(g, &small, &sample.data, &none, &leaf, &report);
+    sample.data.x = leaf.x;
+    if (status == GRAM_OK && !(agop = gram_alloc(g, bytes)))
+        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    if (status == GRAM_OK)
+        status = gram_machine_metric_agop(g,
+                                          &(struct machine_gradients){&small, leaf.bandwidth,
+                                                                      &sample.data, &sample.data,
+                                                                      leaf.alpha},
+                                          &leaf.metric, agop);
+    if (status == GRAM_OK)
+        status = direction_of(g, width, agop, b->random, direction);
+    gram_machine_leaf_destroy(g, &leaf);
+    gram_free(g, agop, bytes);
+    sample_close(g, &sample);
+    return status;
+}
+
+/* A metric as a full one. */
+static gram_status widen(gram_context *g, const struct machine_metric *from,
+                         struct machine_metric *to)
+{
+    const int64_t width = from->width;
+
+    if (from->full)
+        return gram_machine_metric_copy(g, from, to);
+    TRY(gram_machine_metric_create(g, width, true, to));
+    for (int64_t j = 0; j < width; j++)
+        to->w[j * width + j] = from->w[j];
+    return GRAM_OK;
+}
+
+/* The metric of the small machines: that of params, or of the first round of feature learning if
+ * there is to be one, or none. */
+static gram_status find_metric(gram_context *g, struct builder *b, int64_t *rows)
+{
+    struct machine_params first = *b->params;
+    const struct machine_data none = {0};
+    struct machine_report report = {0};
+    struct machine_leaf leaf = {0};
+    struct sample sample;
+    gram_status status;
+
+    if (first.start)
+        return widen(g, first.start, &b->metric);
+    if (first.iterations == 0 || b->data->rows <= b->leaf_rows)
+        return gram_machine_metric_create(g, b->data->width, true, &b->metric);
+    first.iterations = 1;
+    TRY(sample_open(g, b->data, b->seed, rows, b->data->rows, &sample));
+    status = gram_machine_leaf_fit(g, &first, &sample.data, &none, &leaf, &report);
+    if (status == GRAM_OK)
+        status = widen(g, &leaf.metric, &b->metric);
+    gram_machine_leaf_destroy(g, &leaf);
+    sample_close(g, &sample);
+    return status;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
 
 static gram_status add_leaf(gram_context *g, struct builder *b, const int64_t *rows, int64_t count)
 {
@@ -292,12 +301,13 @@ static bool place_rows(struct builder *b, struct machine_node *node, const int64
 
     for (int64_t i = 0; i < count; i++)
         b->places[i] = b->sorted[i] =
-            place(node, b->data->width, b->data->dtype, b->data->x, rows[i]);
+            gram_machine_node_place(node, b->data->width, b->data->dtype, b->data->x, rows[i]);
     qsort(b->sorted, (size_t)count, sizeof *b->sorted, by_value);
     node->low = b->sorted[low];
     node->high = b->sorted[high];
+    node->scale = b->sorted[count * 3 / 4] - b->sorted[count / 4];
     for (int64_t i = 0; i < count; i++) {
-        double share = right_share(node, b->places[i]);
+        double share = gram_machine_node_share(node, 0, b->places[i]);
         left += share < 1;
         right += share > 0;
     }
@@ -321,18 +331,20 @@ static gram_status split(gram_context *g, struct builder *b, int64_t *rows, int6
     TRY(add_node(g, b, parent, side));
     if (parent >= 0)
         b->tree->node[parent].child[side] = at;
-    TRY(find_direction(g, b->params, b->data, rows, count, b->tree->node[at].direction));
+    TRY(find_direction(g, b, rows, count, b->tree->node[at].direction));
     told_apart = place_rows(b, &b->tree->node[at], rows, count);
     if (!told_apart) {
         memset(b->tree->node[at].direction, 0, (size_t)b->tree->width * sizeof(double));
         b->tree->node[at].low = -1, b->tree->node[at].high = 1;
+        b->tree->node[at].scale = 0;
     }
     part = malloc((size_t)(2 * room) * sizeof *part);
     if (!part)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)count);
     int64_t parts[2] = {0, 0};
     for (int64_t i = 0; i < count; i++) {
-        double share = told_apart ? right_share(&b->tree->node[at], b->places[i]) : (double)(i % 2);
+        double share = told_apart ? gram_machine_node_share(&b->tree->node[at], 0, b->places[i])
+                                  : (double)(i % 2);
         if (share < 1)
             part[parts[0]++] = rows[i];
         if (share > 0)
@@ -345,8 +357,30 @@ static gram_status split(gram_context *g, struct builder *b, int64_t *rows, int6
     return status;
 }
 
+/* One tree after the other. */
+static gram_status build(gram_context *g, struct builder *b, int trees, int64_t *all)
+{
+    const int64_t rows = b->data->rows;
+
+    for (int64_t i = 0; i < rows; i++)
+        all[i] = i;
+    b->seed = b->params->seed;
+    TRY(find_metric(g, b, all));
+    if (rows <= b->leaf_rows)
+        return split(g, b, all, rows, -1, 0);
+    for (int t = 0; t < trees; t++) {
+        uint64_t random = b->seed ^ 0x7472656573u;
+
+        b->random = t > 0 ? &random : NULL;
+        b->tree->root[b->tree->trees++] = b->tree->count;
+        TRY(split(g, b, all, rows, -1, 0));
+        b->seed = gram_random(&random);
+    }
+    return GRAM_OK;
+}
+
 gram_status gram_machine_tree_build(gram_context *g, const struct machine_params *params,
-                                    const struct machine_data *data, int64_t leaf_rows,
+                                    const struct machine_data *data, int64_t leaf_rows, int trees,
                                     struct machine_tree *tree, struct machine_leaf_rows *rows)
 {
     struct builder b = {
@@ -362,10 +396,9 @@ gram_status gram_machine_tree_build(gram_context *g, const struct machine_params
     if (!all || !b.places || !b.sorted)
         status =
             gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)data->rows);
-    for (int64_t i = 0; all && i < data->rows; i++)
-        all[i] = i;
     if (status == GRAM_OK)
-        status = split(g, &b, all, data->rows, -1, 0);
+        status = build(g, &b, trees, all);
+    gram_machine_metric_destroy(&b.metric);
     gram_free(g, b.places, bytes);
     gram_free(g, b.sorted, bytes);
     free(all);

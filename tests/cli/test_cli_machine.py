@@ -58,6 +58,19 @@ def test_centres_hold_rows_out(tmp_path):
     assert "--centres and --fixed" in said
 
 
+def test_trees_and_a_temperature_are_told(tmp_path):
+    simple(tmp_path / "t.csv", 200)
+    arguments = ["fit", "t.csv", "-y", "y", "--ignore", "label,weight", "--fixed", "-o", "m"]
+    routing = ["--leaf-rows", "80", "--trees", "2", "--temperature", "0.25"]
+    report = gram_json(*arguments, *routing, cwd=tmp_path)
+    assert report["machine"]["trees"] == 2 and report["machine"]["temperature"] == 0.25
+    assert ", trees: 2, temperature: 0.25, " in gram("info", "m", cwd=tmp_path)
+    gram(*arguments, "--leaf-rows", "80", "--temperature", "0", cwd=tmp_path)
+    assert ", trees: 1, temperature: 0, " in gram("info", "m", cwd=tmp_path)
+    gram(*arguments, cwd=tmp_path)
+    assert "trees" not in gram("info", "m", cwd=tmp_path)
+
+
 def test_the_trials_of_a_search(tmp_path):
     """All of them, the best first: those of the last level, of which one is what was chosen."""
     simple(tmp_path / "t.csv", 120)
@@ -383,6 +396,7 @@ def test_task(tmp_path):
         ["--solver", "cg", "--tolerance", "1e-6"],
         ["--solver", "cholesky"],
         ["--leaf-rows", "60"],
+        ["--leaf-rows", "60", "--trees", "2", "--temperature", "0.2"],
         ["--iterations", "2", "--metric", "diagonal", "--metric-power", "0.5"],
         ["--iterations", "2", "--metric", "full", "--validation", "0.3"],
         ["--iterations", "2", "--metric-rows", "60"],

@@ -234,7 +234,7 @@ static void a_tree_that_is_a_chain(struct harness *h)
     };
     const double x[2] = {0.5, NAN};
     double direction = 1, sum = 0;
-    struct machine_tree tree = {.count = NODES, .width = 1};
+    struct machine_tree tree = {.count = NODES, .width = 1, .trees = 1};
     struct machine_places places;
     int64_t nans = 0;
 

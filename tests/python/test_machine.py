@@ -269,6 +269,9 @@ def test_weights_and_options(diamonds):
     more = gram.Machine.fit(table, price, seed=1, dtype="float64", weights=np.arange(1, 101) / 9)
     assert not np.allclose(plain.predict(table), more.predict(table), rtol=1e-6)
     learned = {"iterations": 1, "seed": 1, "dtype": "float64", "search": -1}
+    routed = {"leaf_rows": 40, "trees": 2, "temperature": 0.25, **learned}
+    description = gram.Machine.fit(table, price, **routed).description
+    assert description["trees"] == 2 and description["temperature"] == 0.25
     every, same, few = (
         gram.Machine.fit(table, price, metric_rows=rows, **learned).importances
         for rows in (0, 80, 20)
@@ -277,6 +280,8 @@ def test_weights_and_options(diamonds):
     for options, exception in (
         ({"metric_rows": 9}, ValueError),
         ({"centres": 9}, ValueError),
+        ({"trees": 17}, ValueError),
+        ({"temperature": -2.0}, ValueError),
         ({"depth": 3}, TypeError),
         ({"p": 5.0}, ValueError),
         ({"p": "2"}, TypeError),
