@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from gram import _core, _kfac_layers, _kfac_others, _kfac_state
+from gram import _core, _kfac_layers, _kfac_others, _kfac_state, _optim_shards
 from gram._optim_options import check_numbers
 
 _FISHERS = ("empirical", "mc", "type2")
@@ -76,6 +76,12 @@ class KFAC(torch.optim.Optimizer):
     DistributedDataParallel).  By one all-reduce, they average their factors before every refresh,
     and the eigenvalues of EKFAC after every update.  With batches of the same size, this is the
     same as one process with all samples.  Every rank holds all state and computes all inverses.
+
+    Layers may be sharded by torch.distributed.fsdp.fully_shard before the optimizer is made.
+    process_group is then the ranks of their mesh (give it where the mesh has two dimensions).
+    Every rank gathers whole gradients, holds all factors and moves its own shards; the state of
+    others and the momentum are shards too.  torch.distributed.checkpoint takes the optimizer as it
+    is.
 
     Sources: Martens and Grosse, ICML 2015; Eschenhagen et al., NeurIPS 2023; EKFAC: George et al.,
     NeurIPS 2018; AdamW: Loshchilov and Hutter, ICLR 2019.
@@ -150,6 +156,8 @@ class KFAC(torch.optim.Optimizer):
             setting == "reduce", _kfac_state.is_narrow(state_dtype),
         )  # fmt: skip
         self._layers, self._described = _kfac_layers.find(model, set(skip_layers))
+        if process_group is None:
+            self._process_group = _kfac_layers.ranks_of(self._layers)
         self._library, self._place = None, None
         _core.Kfac((), (*self._options, 1.0))  # options that cannot be are refused here
         groups, self._adamw = _kfac_others.groups(
@@ -165,7 +173,9 @@ class KFAC(torch.optim.Optimizer):
     @property
     def _kfac(self):
         """The library's object, made at its first use, where the layers are then."""
-        weight = self._layers[0].weight.detach() if self._layers else torch.empty(0)
+        weight = torch.empty(0)
+        if self._layers:
+            weight = _optim_shards.local_of(self._layers[0].weight.detach())
         place = weight.device, None
         if weight.is_cuda:
             place = weight.device, torch.cuda.current_stream(weight.device).cuda_stream
@@ -302,7 +312,10 @@ class KFAC(torch.optim.Optimizer):
             adamw = group.get("others") == "adamw"
             good = _kfac_others.check_gradients(rest)
             others = _kfac_others.kept(rest, good)
-            moves.append((adamw, good, {p: found[p] if p in found else others[p] for p in used}))
+            move = {
+                p: _kfac_layers.shard_of(p, found[p]) if p in found else others[p] for p in used
+            }
+            moves.append((adamw, good, move))
         for group, (adamw, good, move) in zip(self.param_groups, moves, strict=True):
             if adamw:
                 self._adamw.step(group, self.state, good)
@@ -349,6 +362,7 @@ class KFAC(torch.optim.Optimizer):
 
     def state_dict(self):
         """The state_dict of PyTorch, with the averages and inverses under "kfac"."""
+        _kfac_others.fill_state(self.param_groups, self.state)
         state = super().state_dict()
         state["kfac"] = {name: part.clone() for name, part in self._parts()}
         state["kfac"]["steps"] = torch.tensor(self._steps)

@@ -2,9 +2,19 @@
 
 import torch
 
+from gram._optim_shards import dtensor_type, local_of
+
 _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _LINEAR, _CONVOLUTION, _EMBEDDING = 0, 1, 2
 _CONVOLUTIONS = {torch.nn.Conv1d: 1, torch.nn.Conv2d: 2, torch.nn.Conv3d: 3}
+
+
+def _type_of(module):
+    """The class of a module, which fully_shard has made one of its own of."""
+    own = type(module)
+    if own.__bases__[0].__name__ == "FSDPModule" and len(own.__bases__) > 1:
+        return own.__bases__[1]
+    return own
 
 
 def _three(values):
@@ -16,7 +26,7 @@ def describe(module):
     """A layer as gram._core.Kfac takes it; None: it has no factors."""
     bias = int(getattr(module, "bias", None) is not None)
     plain = (1, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1, 1)
-    if type(module) is torch.nn.modules.linear.NonDynamicallyQuantizableLinear:
+    if _type_of(module) is torch.nn.modules.linear.NonDynamicallyQuantizableLinear:
         return None  # of MultiheadAttention, which never calls it
     if isinstance(module, torch.nn.Linear):
         return (_LINEAR, module.in_features, module.out_features, bias, 2, 1, -1) + plain
@@ -26,7 +36,7 @@ def describe(module):
         padding = -1 if module.padding_idx is None else module.padding_idx
         sizes = (module.num_embeddings, module.embedding_dim)
         return (_EMBEDDING, *sizes, 0, 2, 1, padding) + plain
-    spatial = _CONVOLUTIONS.get(type(module))
+    spatial = _CONVOLUTIONS.get(_type_of(module))
     if spatial is None or module.padding_mode != "zeros" or isinstance(module.padding, str):
         return None
     sizes = (module.in_channels, module.out_channels, bias, spatial, module.groups, -1)
@@ -80,7 +90,12 @@ def gradients(layers):
             if p is None:
                 row.append(None)
                 continue
-            grad = torch.zeros_like(p) if p.grad is None else p.grad.detach()
+            if p.grad is None:
+                grad = torch.zeros(p.shape, dtype=p.dtype, device=p.device)
+            elif isinstance(p.grad, dtensor_type()):
+                grad = p.grad.detach().full_tensor()
+            else:
+                grad = p.grad.detach()
             row.append(
                 grad.to(wide_of(grad), copy=True, memory_format=torch.contiguous_format)
             )
@@ -89,10 +104,46 @@ def gradients(layers):
     return found, *map(tuple, copies)
 
 
+def shard_of(p, whole):
+    """What p has of a whole tensor, a DTensor as it; whole itself for another p."""
+    if not isinstance(p, dtensor_type()):
+        return whole
+    shard = whole
+    for mesh_dim, placement in enumerate(p.placements):
+        if placement.is_shard():
+            pieces = shard.chunk(p.device_mesh.size(mesh_dim), placement.dim)
+            at = p.device_mesh.get_local_rank(mesh_dim)
+            none = shard.narrow(placement.dim, 0, 0)
+            shard = pieces[at] if at < len(pieces) else none
+    if shard.shape != local_of(p).shape:
+        raise NotImplementedError(
+            f"gram.KFAC: a parameter {tuple(p.shape)} has the placements {tuple(p.placements)}, "
+            "expected those of fully_shard"
+        )
+    return dtensor_type().from_local(
+        shard.contiguous(), p.device_mesh, p.placements, run_check=False, shape=p.shape,
+        stride=p.stride(),
+    )  # fmt: skip
+
+
+def ranks_of(layers):
+    """The group of ranks over which layers are sharded; None where they are not."""
+    sharded = [p for m in layers for p in m.parameters(recurse=False)
+               if isinstance(p, dtensor_type())]  # fmt: skip
+    if not sharded:
+        return None
+    if any(p.device_mesh.ndim > 1 for p in sharded):
+        raise ValueError(
+            "gram.KFAC: the mesh of a layer has more than one dimension, so that process_group has "
+            "to be given: the group of all ranks that have samples of their own"
+        )
+    return sharded[0].device_mesh.get_group()
+
+
 def with_samples(module, tensor, gradient):
     """What goes in, or a gradient of what comes out, with the samples in front, which a convolution
     or a linear layer may come without."""
-    least = _CONVOLUTIONS.get(type(module), 0) + 1
+    least = _CONVOLUTIONS.get(_type_of(module), 0) + 1
     if isinstance(module, torch.nn.Embedding):
         least = 1 if gradient else 0
     return tensor if tensor.dim() > least else tensor.unsqueeze(0)

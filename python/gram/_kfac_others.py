@@ -6,6 +6,7 @@ import torch
 
 from gram import _core
 from gram._kfac_layers import wide_of
+from gram._optim_shards import dtensor_type
 
 _RULES = ("sgd", "adamw")
 
@@ -64,9 +65,27 @@ class AdamW:
 
 def sgd(group, state, moves):
     """buf <- momentum buf + direction + weight_decay p, p <- p - lr buf; moves: {p: direction}."""
+    for sharded in (False, True):  # lists are of one kind
+        some = {p: d for p, d in moves.items() if isinstance(p, dtensor_type()) is sharded}
+        if some:
+            _sgd(group, state, some)
+
+
+def fill_state(groups, state):
+    """State of DTensors as if they had been stepped before, which a checkpoint is loaded into."""
+    for group in groups:
+        for p in group["params"]:
+            if not isinstance(p, dtensor_type()) or state.get(p):
+                continue
+            if group.get("others") == "adamw":
+                state[p] = {"step": torch.tensor(0.0), "exp_avg": torch.zeros_like(p),
+                            "exp_avg_sq": torch.zeros_like(p)}  # fmt: skip
+            elif group["momentum"]:
+                state[p]["momentum_buffer"] = torch.zeros_like(p, dtype=wide_of(p))
+
+
+def _sgd(group, state, moves):
     params, directions = list(moves), list(moves.values())
-    if not params:
-        return
     if group["weight_decay"]:
         directions = torch._foreach_add(directions, params, alpha=group["weight_decay"])
     if group["momentum"]:

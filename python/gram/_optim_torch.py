@@ -10,7 +10,7 @@ except ImportError as e:
         "the classes of gram.optim need PyTorch 1.13 or newer (pip install torch)"
     ) from e
 
-from gram import _core
+from gram import _core, _optim_shards
 from gram._optim_options import core_options
 
 __all__ = ["Muon", "SOAP", "Shampoo"]
@@ -36,19 +36,28 @@ def _touch(p):
         p.detach().as_strided((0,), (1,)).zero_()
 
 
+def _blocks(names, params):
+    """How many blocks each parameter has, by the names of their state."""
+    last = [-1] * params
+    for name in names:
+        number, block, _ = name.split(".", 2)
+        last[int(number)] = max(last[int(number)], int(block))
+    return [block + 1 for block in last]
+
+
 class _Base(torch.optim.Optimizer):
     """What the three share: one optimizer of the library for every group of parameters."""
 
     _method = None
 
     def __init__(self, params, defaults, process_group):
-        self._cores = {}
+        self._cores, self._shards = {}, {}
         self._process_group = process_group
         self.reports = []
         super().__init__(params, defaults)
 
     def __setstate__(self, state):
-        self._cores, self.reports = {}, []
+        self._cores, self._shards, self.reports = {}, {}, []
         self.__dict__.setdefault("_process_group", None)  # of a pickle; load_state_dict keeps it
         super().__setstate__(state)
 
@@ -80,6 +89,25 @@ class _Base(torch.optim.Optimizer):
         rank, ranks = self._ranks()
         return core_options(self._method, {**known, "rank": rank, "ranks": ranks}, self._name)
 
+    def _shards_of(self, i, group):
+        """How the parameters of a group are sharded; None where none of them is."""
+        if i not in self._shards:
+            sharded = any(_optim_shards.is_sharded(p) for p in group["params"])
+            if sharded and self._process_group is not None:
+                raise ValueError(
+                    f"{self._name}: process_group is given, and parameters are DTensors, whose "
+                    "mesh has the ranks; expected None"
+                )
+            self._shards[i] = sharded and _optim_shards.Shards(
+                self._name, i, group["params"], group.get("block") or 2**62
+            )
+        return self._shards[i] or None
+
+    def _members(self, i, group):
+        """The parameters that this rank has state of."""
+        shards = self._shards_of(i, group)
+        return group["params"] if shards is None else [group["params"][j] for j in shards.own]
+
     def _core_of(self, i, group):
         """The library's optimizer of a group, made at the first step, with the group's options."""
         options = self._options(group)
@@ -88,8 +116,10 @@ class _Base(torch.optim.Optimizer):
             if options != last:
                 core.set(options)
         else:
-            core = _core.optimizer_create(options, [p.detach() for p in group["params"]])
-            self._restore(core, group)
+            shards = self._shards_of(i, group)
+            whole = shards.empty() if shards else [p.detach() for p in group["params"]]
+            core = _core.optimizer_create(options, whole)
+            self._restore(i, core, group)
         self._cores[i] = core, options
         return core
 
@@ -135,6 +165,8 @@ class _Base(torch.optim.Optimizer):
         self.reports = [self._step_group(*item) for item in work]
 
     def _step_group(self, i, group, gradients):
+        if self._shards_of(i, group) is not None:
+            return self._step_sharded(i, group, gradients)
         parameters = [p.detach() for p in group["params"]]
         if self._ranks()[1] > 1:
             return self._step_shared(i, group, parameters, gradients)
@@ -142,6 +174,26 @@ class _Base(torch.optim.Optimizer):
         for p, g in zip(group["params"], gradients, strict=True):
             if g is not None:
                 _touch(p)
+        return report
+
+    def _step_sharded(self, i, group, gradients):
+        """Each rank steps whole parameters, and all ranks get their shards."""
+        shards, report, trouble = self._shards_of(i, group), None, None
+        used = [j for j, g in enumerate(gradients) if g is not None]
+        whole = shards.gather(dict(enumerate(p.detach() for p in group["params"])))
+        mine = shards.gather({j: gradients[j] for j in used})
+        try:
+            if shards.own:
+                core = self._core_of(i, group)
+                report = core.step(
+                    [whole[j] for j in shards.own], [mine.get(j) for j in shards.own]
+                )
+        except Exception as e:  # the others wait for this rank: they are told
+            trouble = e
+        shards.agree(trouble)
+        shards.scatter(whole, used)
+        for j in used:
+            _touch(_optim_shards.local_of(group["params"][j]))
         return report
 
     def _step_shared(self, i, group, parameters, gradients):
@@ -181,14 +233,21 @@ class _Base(torch.optim.Optimizer):
     # ---- Checkpoints ----
 
     def _export(self):
-        """Copies the library's state into self.state and the groups."""
+        """Copies the library's state into self.state and the groups.  What is no single
+        parameter's goes to each of them where they are sharded, as their ranks may be others.
+        """
         for i, (core, _) in self._cores.items():
-            group = self.param_groups[i]
-            params = group["params"]
+            group, params = self.param_groups[i], self._members(i, self.param_groups[i])
             tensors = {n: _tensor_of(v, d) for n, d, v in core.state()}
-            group[_COUNTERS] = {k: tensors.pop(k).clone() for k in ("step", "failures")}
+            counters = {k: tensors.pop(k).clone() for k in ("step", "failures")}
             for p, steps in zip(params, tensors.pop("steps"), strict=True):
                 self.state[p] = {"step": steps.clone()}
+            if self._shards_of(i, group) is None:
+                group[_COUNTERS] = counters
+            else:
+                failures = counters["failures"].split(_blocks(tensors, len(params)))
+                for p, each in zip(params, failures, strict=True):
+                    self.state[p] |= {"group_step": counters["step"], "failures": each.clone()}
             for name, tensor in tensors.items():
                 number, rest = name.split(".", 1)
                 self.state[params[int(number)]][rest] = tensor.clone()
@@ -200,24 +259,32 @@ class _Base(torch.optim.Optimizer):
             for p in self.param_groups[i]["params"]:
                 self.state.pop(p, None)
 
-    def _restore(self, core, group):
+    def _restore(self, i, core, group):
         """Copies self.state into a new optimizer of the library."""
-        params, counters = group["params"], group.pop(_COUNTERS, None)
-        if counters is None:
+        params, counters = self._members(i, group), group.pop(_COUNTERS, None)
+        saved = [self.state.get(p, {}) for p in params]
+        for p in group["params"]:
+            self.state.pop(p, None)
+        if counters is None and not any("group_step" in each for each in saved):
             return
         state = core.state()
         own = {name: _tensor_of(view, dtype) for name, dtype, view in state}
-        steps = own.pop("steps")
-        for name in ("step", "failures"):
-            self._fill(own.pop(name), counters[name], name)
-        for j, p in enumerate(params):
-            self._fill(steps[j], self.state.get(p, {}).get("step", torch.tensor(0)), "step")
+        steps, step, failures = (own.pop(name) for name in ("steps", "step", "failures"))
+        blocks = _blocks(own, len(params))
+        if counters is None:
+            each = [s.get("failures", torch.zeros(b)) for s, b in zip(saved, blocks, strict=True)]
+            counters = {"step": next(s["group_step"] for s in saved if "group_step" in s),
+                        "failures": torch.cat(each)}  # fmt: skip
+        elif self._shards_of(i, group) is not None:  # of optimizers that were not sharded
+            counters["failures"] = torch.zeros_like(failures)
+        self._fill(step, counters["step"], "step")
+        self._fill(failures, counters["failures"], "failures")
+        for target, each in zip(steps, saved, strict=True):
+            self._fill(target, each.get("step", torch.tensor(0)), "step")
         for name, tensor in own.items():
             number, rest = name.split(".", 1)
-            self._fill(tensor, self.state.get(params[int(number)], {}).get(rest), name)
+            self._fill(tensor, saved[int(number)].get(rest), name)
         core.put([view for _, _, view in state])
-        for p in params:
-            self.state.pop(p, None)
 
     def _fill(self, tensor, value, name):
         if not isinstance(value, torch.Tensor) or value.shape != tensor.shape:
@@ -229,9 +296,14 @@ class _Base(torch.optim.Optimizer):
         tensor.copy_(value)
 
     def state_dict(self):
-        """A copy of the state, for torch.save.  With a process_group it is only the share of this
-        rank (consolidated_state_dict has all).
+        """A copy of the state, for torch.save.  With a process_group, or of sharded parameters, it
+        is only the share of this rank (consolidated_state_dict has all); that of sharded parameters
+        is also what torch.distributed.checkpoint saves and loads.
         """
+        for i, group in enumerate(self.param_groups):
+            shards = self._shards_of(i, group)
+            if shards is not None and shards.own:
+                self._core_of(i, group)  # with tensors that a checkpoint is loaded into
         self._export()
         try:
             return super().state_dict()
@@ -257,19 +329,21 @@ class _Base(torch.optim.Optimizer):
                 group[_COUNTERS] = {k: v.cpu() for k, v in group[_COUNTERS].items()}
 
     def consolidated_state_dict(self):
-        """state_dict with the blocks of all ranks, on every rank.  All ranks of process_group call
-        it.
+        """state_dict with the blocks of all ranks, on every rank.  All ranks call it.
 
         >>> import torch, gram.optim
         >>> optimizer = gram.optim.Muon([torch.ones(2, 2, requires_grad=True)])
         >>> sorted(optimizer.consolidated_state_dict())
         ['param_groups', 'state']
         """
-        mine = self.state_dict()
-        if self._ranks()[1] == 1:
+        mine, among = self.state_dict(), self._process_group
+        sharded = [s for s in self._shards.values() if s]
+        if among is None and sharded:
+            among = sharded[0].group
+        if among is None:
             return mine
-        all_states = [None] * self._ranks()[1]
-        torch.distributed.all_gather_object(all_states, mine["state"], self._process_group)
+        all_states = [None] * torch.distributed.get_world_size(among)
+        torch.distributed.all_gather_object(all_states, mine["state"], among)
         for states in all_states:
             for key, tensors in states.items():
                 mine["state"].setdefault(key, {}).update(tensors)
@@ -306,8 +380,17 @@ _COMMON = """
     torch.distributed, whose gradients must be equal (as DistributedDataParallel makes them); every
     rank holds the state of its own blocks alone, and directions are added up by one all-reduce.
 
+    Parameters may be DTensors of torch.distributed.fsdp.fully_shard (PyTorch 2.6 or newer), with
+    one Shard and else Replicate.  Each has an owner among the ranks, chosen by the cost of a step,
+    which gathers it and its gradient, steps it whole, and sends the shards back: three exchanges a
+    step, with the numbers of a single process (with stagger, roots take other turns).  Memory of a
+    rank: the state of its own parameters, and twice these while a step lasts.  state_dict then is
+    the share of a rank, and the optimizer can be given to torch.distributed.checkpoint as it is,
+    which loads it on any number of ranks.
+
     Raises ValueError for numbers that cannot be and for parameters that changed their shape,
-    TypeError for sparse gradients, gram.LinAlgError where roots fail again and again.
+    TypeError for sparse gradients, NotImplementedError for DTensors with other placements,
+    gram.LinAlgError where roots fail again and again, and RuntimeError where another rank failed.
 """
 
 
