@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import random
 import signal
+import sys
 import threading
 
 import gram
@@ -12,6 +13,7 @@ import gram.distributed
 import numpy as np
 import pytest
 from gram import _farm
+from mpi_run import mpirun, need_mpi
 
 KERNEL = {"kernel": "gaussian", "bandwidth": 1.5}
 SPAWN = multiprocessing.get_context("spawn")
@@ -319,7 +321,7 @@ def test_a_kernel_that_is_not_symmetric(threads):
                                    metric="kullback-leibler")  # fmt: skip
 
 
-# ---- Dask and Ray ----
+# ---- Dask, Ray and MPI ----
 
 
 def test_dask_with_a_worker_that_is_killed(tmp_path):
@@ -361,3 +363,24 @@ def test_ray():
         ray.shutdown()
     expected = gram.krr_solve(x, y, ridge=0.1, tolerance=1e-8, method="cg", **KERNEL)
     np.testing.assert_allclose(alpha, expected, atol=1e-5 * np.abs(expected).max())
+
+
+MPI_SCRIPT = """
+import gram.distributed, numpy as np
+from gram import _farm
+from mpi4py.futures import MPIPoolExecutor
+
+if __name__ == "__main__":
+    x, told = np.random.default_rng(0).normal(size=(900, 3)), {}
+    with MPIPoolExecutor() as executor:
+        gram.distributed.krr_solve(executor, x, x[:, 0], "gaussian", ridge=0.1, report=told)
+        print("workers", _farm._workers_of(executor), told["reached"])
+"""
+
+
+def test_ranks_of_mpi(tmp_path):
+    need_mpi()
+    pytest.importorskip("mpi4py")
+    (tmp_path / "script.py").write_text(MPI_SCRIPT)
+    done = mpirun(3, sys.executable, "-m", "mpi4py.futures", tmp_path / "script.py", timeout=120)
+    assert "workers 2 True" in done.stdout, done.stderr
