@@ -279,7 +279,8 @@ foreach(cost test_cuda_compile=210 test_calls=100 python_test_jax=90 python_test
         test_cuda_square_emulated=40 case_kernel_vjp_emulated=40 python_test_wheel=36
         case_kron_matmul_emulated=25 python_test_gpytorch=25 python_test_torch=25
         case_kron_matmul_vjp_emulated=25 test_cuda_graph_emulated=22 python_test_examples=22
-        python_test_bootstrap=21 case_eigh_emulated=20 case_agop_emulated=15
+        python_test_bootstrap=21 case_eigh_emulated=20 python_test_optim_shards=20
+        python_test_distributed=15 case_agop_emulated=15
         case_cdist_grad_emulated=15 case_sample_grad_emulated=14 case_kron_matmul_vjp=13
         case_kernel_emulated=10 case_kfac_factors=10 python_test_docstrings=10
         case_solve_lu_emulated=10)
