@@ -1,18 +1,22 @@
 /*
- * bench_kernel_multi.c - gram_kernel_matmul_multi on 1, 2, .. all GPUs, a thread each
+ * bench_kernel_multi.c - gram_kernel_matmul_multi and gram_krr_solve on 1, 2, .. all GPUs, a thread
+ * each
  *
  *   bench_kernel_multi [N [DEPTH [COLUMNS [REPEATS]]]]     1000000 28 1 3 by default
  *
- * Gaussian, f32, y is x, points uniform in the unit cube.  A time is that of so many calls in a
- * row, until the slowest GPU is done.  Prints a line of JSON for each number of GPUs: seconds a
- * product, its speed over that of one GPU by gram_kernel_matmul, and the largest difference from
- * its result, relative to the largest element.
+ * Gaussian, f32, y is x, points uniform in the unit cube, bandwidth 1.  A time is that of so many
+ * calls in a row, until the slowest GPU is done.  Prints a line of JSON for each number of GPUs:
+ * seconds a product, its speed over that of one GPU alone, and the largest difference from its
+ * result, relative to the largest element.  Then the same for a solve, once, of a smooth function
+ * with noise, with a ridge of 10^-6 N and a certified residual of 0.01 of y; 0 GPUs stands for one
+ * without a communicator.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "gram/gram.h"
 #include <math.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +29,8 @@ enum {
 struct problem {
     int64_t n, depth, columns;
     int repeats;
-    float *x, *v;
+    bool solves;
+    float *x, *v, *y;
 };
 
 /* A GPU and its rows. */
@@ -38,6 +43,7 @@ struct rank {
     float *result; /* of all rows */
     pthread_barrier_t *barrier;
     pthread_t thread;
+    gram_krr_report report;
     double begun, done;
 };
 
@@ -96,6 +102,28 @@ static void multiply(struct rank *r)
            r->g);
 }
 
+/* v holds the right sides. */
+static void solve(struct rank *r)
+{
+    gram_krr_options o = GRAM_KRR_OPTIONS_INIT;
+    const gram_kernel_options kernel = gram_gaussian(1);
+
+    r->report = (gram_krr_report){.size = sizeof r->report};
+    o.method = GRAM_KRR_CG;
+    o.ridge = 1e-6 * (double)r->problem->n;
+    o.communicator = r->c;
+    o.report = &r->report;
+    expect(gram_krr_solve(r->g, &r->x, &kernel, &r->v, &o, &r->out), r->g);
+}
+
+static void work(struct rank *r)
+{
+    if (r->problem->solves)
+        solve(r);
+    else
+        multiply(r);
+}
+
 static void *run(void *argument)
 {
     struct rank *r = argument;
@@ -107,7 +135,7 @@ static void *run(void *argument)
         (void)pthread_barrier_wait(r->barrier);
     r->begun = seconds();
     for (int i = 0; i < r->problem->repeats; i++)
-        multiply(r);
+        work(r);
     expect(gram_context_synchronize(r->g), r->g);
     r->done = seconds();
     if (r->rows)
@@ -123,7 +151,7 @@ static void prepare(struct rank *r)
     const struct problem *p = r->problem;
 
     r->x = there(r, p->x, p->depth);
-    r->v = there(r, p->v, p->columns);
+    r->v = there(r, p->solves ? p->y : p->v, p->columns);
     r->out = there(r, NULL, p->columns);
 }
 
@@ -150,8 +178,8 @@ static double difference(const struct problem *p, const float *a, const float *b
 }
 
 /* The product on so many GPUs, in seconds; alone: by gram_kernel_matmul. */
-static double measure(const struct problem *p, gram_context **g, int ranks, int alone,
-                      float *result)
+static double measure(const struct problem *p, gram_context **g, int ranks, bool alone,
+                      float *result, gram_krr_report *report)
 {
     struct rank rank[MOST] = {{.g = NULL}};
     gram_communicator *c[MOST] = {NULL};
@@ -184,7 +212,50 @@ static double measure(const struct problem *p, gram_context **g, int ranks, int 
         gram_communicator_destroy(c[i]);
     }
     pthread_barrier_destroy(&barrier);
+    *report = rank[0].report;
     return (done - begun) / p->repeats;
+}
+
+/* A smooth function of three coordinates, and noise. */
+static float *targets(const struct problem *p)
+{
+    float *y = numbers(p->n * p->columns);
+
+    for (int64_t i = 0; i < p->n; i++) {
+        const float *x = p->x + i * p->depth;
+        const double f =
+            sin(3.0 * (double)x[0]) + (double)x[p->depth / 2] * (double)x[p->depth - 1];
+        for (int64_t c = 0; c < p->columns; c++)
+            y[i * p->columns + c] = (float)(f - 1 + 0.3 * (double)y[i * p->columns + c]);
+    }
+    return y;
+}
+
+/* All numbers of GPUs, and none for one without a communicator. */
+static void compare(const struct problem *p, gram_context **g, int gpus)
+{
+    float *alone = numbers(p->n * p->columns), *shared = numbers(p->n * p->columns);
+    double one = 0;
+
+    for (int ranks = 0; ranks <= gpus; ranks++) {
+        gram_krr_report report;
+        const double time =
+            measure(p, g, ranks > 0 ? ranks : 1, ranks == 0, ranks == 0 ? alone : shared, &report);
+        one = ranks == 0 ? time : one;
+        printf(
+            "{\"what\": \"%s\", \"n\": %lld, \"depth\": %lld, \"columns\": %lld, "
+            "\"gpus\": %d, \"seconds\": %.5f, \"times\": %.3f, \"difference\": %.2e",
+            p->solves ? "krr_solve" : "kernel_matmul", (long long)p->n, (long long)p->depth,
+            (long long)p->columns, ranks, time, one / time,
+            ranks == 0 ? 0.0 : difference(p, shared, alone));
+        if (p->solves)
+            printf(", \"residual\": %.2e, \"rank\": %lld, \"products\": %lld, \"bound\": %.2e",
+                   report.residual, (long long)report.rank, (long long)report.products,
+                   report.prediction_rms);
+        puts("}");
+        fflush(stdout);
+    }
+    free(alone), free(shared);
 }
 
 int main(int argc, char **argv)
@@ -193,8 +264,6 @@ int main(int argc, char **argv)
     int64_t *const sizes[] = {&p.n, &p.depth, &p.columns};
     gram_info info = {.size = sizeof info};
     gram_context *g[MOST];
-    float *alone, *shared;
-    double one;
     int gpus;
 
     for (int i = 0; i < 3 && i + 1 < argc; i++)
@@ -215,24 +284,12 @@ int main(int argc, char **argv)
         expect(gram_context_create(&o, &g[i]), NULL);
     }
     p.x = numbers(p.n * p.depth), p.v = numbers(p.n * p.columns);
-    alone = numbers(p.n * p.columns), shared = numbers(p.n * p.columns);
-    one = measure(&p, g, 1, 1, alone);
-    printf(
-        "{\"what\": \"kernel_matmul\", \"n\": %lld, \"depth\": %lld, \"columns\": %lld, "
-        "\"gpus\": 0, \"seconds\": %.5f}\n",
-        (long long)p.n, (long long)p.depth, (long long)p.columns, one);
-    for (int ranks = 1; ranks <= gpus; ranks++) {
-        const double time = measure(&p, g, ranks, 0, shared);
-        printf(
-            "{\"what\": \"kernel_matmul_multi\", \"n\": %lld, \"depth\": %lld, "
-            "\"columns\": %lld, \"gpus\": %d, \"seconds\": %.5f, \"times\": %.3f, "
-            "\"difference\": %.2e}\n",
-            (long long)p.n, (long long)p.depth, (long long)p.columns, ranks, time, one / time,
-            difference(&p, shared, alone));
-        fflush(stdout);
-    }
+    p.y = targets(&p);
+    compare(&p, g, gpus);
+    p.solves = true, p.repeats = 1;
+    compare(&p, g, gpus);
     for (int i = 0; i < gpus; i++)
         gram_context_destroy(g[i]);
-    free(p.x), free(p.v), free(alone), free(shared);
+    free(p.x), free(p.v), free(p.y);
     return 0;
 }

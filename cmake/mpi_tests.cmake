@@ -31,11 +31,13 @@ foreach(name test_mpi_kron test_mpi_trouble)
             PROCESSORS ${ranks} ENVIRONMENT "${GRAM_MPI_ENVIRONMENT}")
     endforeach()
 endforeach()
-foreach(ranks 2 3 5)
-    gram_test(test_mpi_matmul_${ranks} c 1200
-        ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:test_mpi_matmul>)
-    set_tests_properties(test_mpi_matmul_${ranks} PROPERTIES
-        PROCESSORS 2 ENVIRONMENT "${GRAM_MPI_ENVIRONMENT}")
+foreach(name test_mpi_matmul test_mpi_krr)
+    foreach(ranks 2 3 5)
+        gram_test(${name}_${ranks} c 1200
+            ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${name}>)
+        set_tests_properties(${name}_${ranks} PROPERTIES
+            PROCESSORS 2 ENVIRONMENT "${GRAM_MPI_ENVIRONMENT}")
+    endforeach()
 endforeach()
 gram_test_emulated(test_mpi_kron_2 1200
     ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 2 $<TARGET_FILE:test_mpi_kron>)

@@ -45,7 +45,7 @@ STANDS_ON = {
     "eigh": {"pairwise", "linalg"},
     "layers": {"kron"},
     "optim": {"linalg"},
-    "krr": set(),
+    "krr": {"kron", "multi"},
     "machine": {"krr"},
     "core": set(),
     # The tables of the backends name what the domains bring.

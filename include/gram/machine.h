@@ -604,6 +604,7 @@ typedef struct gram_krr_options {
     const gram_rows *rows;         /* CENTRES: the points, in the place of x, which is NULL then */
     int64_t memory; /* bytes that a preconditioner whose rank is 0 may grow to; 0: a quarter of the
                        memory that is available where the context computes */
+    gram_communicator *communicator; /* the ranks that share the solve; NULL: none */
 } gram_krr_options;
 
 /* clang-format off */
@@ -683,6 +684,16 @@ typedef struct gram_krr_options {
  * GRAM_CANCELLED with both messages; alpha and the report are written as for GRAM_OK.  The size is
  * about 24 bytes for each element of alpha, and 3 numbers of the dtype (CG).  CHOLESKY, also where
  * AUTO takes it, keeps none.  The format is in src/krr/krr_checkpoint.c.
+ *
+ * Ranks: with options.communicator every rank calls with its rows of x, y, weights and alpha, any
+ * number of them, or none, and the problem has the rows of all, rank by rank.  Each rank then holds
+ * all rows and the whole preconditioner, and takes the same steps; the products with K are shared
+ * as in gram_kernel_matmul_multi, pivots and the numbers that decide are those of the first rank,
+ * and every rank gets the same report.  The same number of ranks with the same rows gives the same
+ * bits on the same processors.  Everything but the points, numbers and tensors of GPUs is compared.
+ * Data are exchanged over MPI on the CPU, and over NCCL on GPUs.  An error on one rank, also
+ * GRAM_CANCELLED, is one on all of them.  CENTRES, options.rows and options.checkpoint:
+ * GRAM_UNSUPPORTED.
  *
  * GRAM_NUMERICAL: the tolerance was not reached.  report->end and the message say why, alpha holds
  * the best iterate, and the report is of it.  A kernel matrix that is not positive definite is

@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "py_communicator.h"
 #include "py_functions.h"
 #include "py_signatures.h"
 #include "py_waiting.h"
@@ -29,6 +30,7 @@ enum { /* after the points, the targets at the place of y, and the kernel */
     RESUME,
     CHECKPOINT_SECONDS,
     CHECKPOINT_ITERATIONS,
+    COMMUNICATOR,
     DEVICE,
     REPORT,
     OUT,
@@ -54,6 +56,7 @@ static const unsigned char words[] = {PY_KERNEL_WORDS,
                                       PY_resume,
                                       PY_checkpoint_seconds,
                                       PY_checkpoint_iterations,
+                                      PY_communicator,
                                       PY_device,
                                       PY_report,
                                       PY_out};
@@ -81,6 +84,8 @@ struct request {
     gram_tensor *x, *y, *alpha, *centres, *chosen;
     PyObject *path; /* bytes, of the checkpoint; or NULL */
     gram_device asked;
+    struct py_communicator *ranks; /* or NULL */
+    gram_context *g;               /* of the solve: the call's, or that of the ranks */
     struct lent lent[PY_MOST_ARRAYS];
     int lent_count;
 };
@@ -402,7 +407,11 @@ static gram_status work(void *argument)
     gram_status status = lend(r), copied = GRAM_OK;
 
     if (status == GRAM_OK)
-        status = gram_krr_solve(r->call.g, r->x, &r->kernel.options, r->y, &r->options, r->alpha);
+        status = gram_krr_solve(r->g, r->x, &r->kernel.options, r->y, &r->options, r->alpha);
+    else if (r->ranks) /* which wait for this one */
+        status = gram_communicator_agree(r->ranks->context.g, r->ranks->c, status);
+    if (r->ranks && status != GRAM_NUMERICAL)
+        status = py_communicator_done(&r->call, r->ranks, r->g, status);
     for (int i = 0; i < r->lent_count; i++)
         if ((r->lent[i].tensor == r->alpha || r->lent[i].tensor == r->chosen) &&
             copied == GRAM_OK && (status == GRAM_OK || status == GRAM_NUMERICAL))
@@ -469,6 +478,10 @@ const char py_krr_solve_doc[] =
     "alpha that is returned, residual (the largest |r| / |y| of a column), residual_rms\n"
     "(|r| / sqrt(n)) and two bounds of what the exact alpha would change: prediction_rms, the\n"
     "root mean square of predictions at x, and prediction_sup, that at any point.\n\n"
+    "communicator, a gram.Communicator, shares the products among its ranks: each one gives its\n"
+    "rows of x, y and row_weights, any number of them, and gets its rows of alpha and the same\n"
+    "report.  Every rank must make the call, and holds all rows and the preconditioner.  There\n"
+    "are no centres, rows and checkpoint then, and an error on one rank is raised on all.\n\n"
     "device, as \"cuda\", copies arrays of the CPU to a GPU for the call; else it computes\n"
     "where they are.  Ctrl-C ends the call.\n\n"
     "Raises gram.LinAlgError if the tolerance is not reached and report is not given: with\n"
@@ -486,12 +499,40 @@ const char py_krr_solve_doc[] =
     ">>> gram.kernel_matmul([[1.5]], x, \"gaussian\", v=alpha).round(2).tolist()\n"
     "[1.0]\n";
 
+/* Alone, or with the ranks of a communicator, which wait for each other. */
+static int solve_together(struct request *r, PyObject *const *v, gram_status *status)
+{
+    bool ready;
+
+    if (!py_given(v[COMMUNICATOR])) {
+        if (read_arrays(r, v))
+            return -1;
+        r->g = r->call.g;
+        return py_call_wait(&r->call, work, r, status);
+    }
+    r->ranks = py_communicator_take(r->call.state, r->call.function, v[COMMUNICATOR]);
+    if (!r->ranks)
+        return -1;
+    r->options.communicator = r->ranks->c;
+    ready = read_arrays(r, v) == 0 && py_communicator_context(&r->call, r->ranks, &r->g) == 0;
+    if (!ready)
+        py_communicator_fail(r->ranks);
+    else
+        ready = py_call_wait(&r->call, work, r, status) == 0;
+    r->ranks->busy = false;
+    if (!ready)
+        return -1;
+    if (*status == GRAM_NUMERICAL && py_given(v[REPORT]))
+        return 0;
+    return py_communicator_ended(&r->call, r->g, ready, *status) ? 0 : -1;
+}
+
 static PyObject *solve(struct request *r, PyObject *const *v)
 {
     gram_status status = GRAM_OK;
 
     r->options.report = &r->report;
-    if (read_arrays(r, v) || py_call_wait(&r->call, work, r, &status))
+    if (solve_together(r, v, &status))
         return py_fail(&r->call);
     if (r->source.raised[0] && status != GRAM_OK) {
         PyErr_Restore(r->source.raised[0], r->source.raised[1], r->source.raised[2]);

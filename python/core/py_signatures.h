@@ -127,7 +127,7 @@
   "method=\"auto\", rank=None, products=None, time_limit=None, refine=False,\n    " \
   "warm_start=False, seed=0, row_weights=None, centres=None, rows=None, memory=None,\n    " \
   "checkpoint=None, resume=False, checkpoint_seconds=None,\n    " \
-  "checkpoint_iterations=None, device=None, report=None, out=None,\n    " \
+  "checkpoint_iterations=None, communicator=None, device=None, report=None, out=None,\n    " \
   PY_KERNEL_TEXT ")\n--\n\n"
 
 #define PY_TEXT_krr_variance \

@@ -14,6 +14,7 @@
  */
 #include "core/backend.h"
 #include "krr_passes.h"
+#include "krr_ranks.h"
 #include <math.h>
 #include <string.h>
 
@@ -37,6 +38,7 @@ struct cg {
     int64_t *left;   /* columns whose true residual is not yet known to be good enough */
     int64_t waiting; /* how many */
     double end;      /* on the clock of `seconds` */
+    bool late;       /* of ranks: the first one was behind its end when numbers came last */
     /* What of a state is not told by the above. */
     enum krr_cg_phase phase;
     int64_t round, step;
@@ -119,10 +121,19 @@ static gram_status send_which(gram_context *g, const struct cg *c)
                           (size_t)c->vectors.columns * sizeof *c->which);
 }
 
-/* The numbers of all columns; waits for a GPU. */
-static gram_status fetch(gram_context *g, const struct cg *c)
+/* The numbers of all columns; waits for a GPU.  Ranks take those of the first one, so that they
+ * come to the same decisions. */
+static gram_status fetch(gram_context *g, struct cg *c)
 {
-    return gram_krr_fetch(g, c->host, c->numbers, 5 * (size_t)c->it->columns * sizeof(double));
+    const size_t bytes = 5 * (size_t)c->it->columns * sizeof(double);
+
+    TRY(gram_krr_fetch(g, c->host, c->numbers, bytes));
+    if (!c->it->ranks)
+        return GRAM_OK;
+    c->late = gram_seconds() > c->end;
+    TRY(gram_krr_ranks_flag(g, c->it->ranks, &c->late));
+    TRY(gram_krr_ranks_numbers(g, c->it->ranks, c->host, 5 * c->it->columns));
+    return gram_krr_store(g, c->numbers, c->host, bytes);
 }
 
 static double norm_b(const struct cg *c, int64_t column)
@@ -168,9 +179,14 @@ static bool stopped(const struct cg *c)
     return c->report->end != KRR_CG_REACHED && c->report->end != KRR_CG_STALLED;
 }
 
+static bool out_of_time(const struct cg *c)
+{
+    return c->it->ranks ? c->late : gram_seconds() > c->end;
+}
+
 static bool at_limits(const struct cg *c)
 {
-    return c->report->iterations >= c->it->iterations || gram_seconds() > c->end;
+    return c->report->iterations >= c->it->iterations || out_of_time(c);
 }
 
 /* The report's residual is the largest one. */
@@ -218,7 +234,7 @@ static void collect(const struct cg *c, double *numbers)
 }
 
 /* Gives the keeper where the iteration stands. */
-static gram_status keep(gram_context *g, const struct cg *c, bool limits)
+static gram_status keep(gram_context *g, struct cg *c, bool limits)
 {
     const struct krr_cg *it = c->it;
     const bool copied = g->backend->memory_copy != NULL, inside = c->phase != KRR_CG_BETWEEN;
@@ -488,7 +504,7 @@ static void give_up(struct cg *c)
     for (int64_t j = 0; j < c->waiting; j++)
         tell(c, c->left[j], c->before[c->left[j]]);
     if (c->waiting > 0 && !stopped(c))
-        c->report->end = gram_seconds() > c->end ? KRR_CG_SECONDS : KRR_CG_ITERATIONS;
+        c->report->end = out_of_time(c) ? KRR_CG_SECONDS : KRR_CG_ITERATIONS;
 }
 
 /* The residuals of the recursion, for a caller who wants the coefficients and not x. */

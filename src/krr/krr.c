@@ -8,6 +8,7 @@
 #include "krr.h"
 #include "core/backend.h"
 #include "krr_passes.h"
+#include "krr_ranks.h"
 #include <string.h>
 
 /* ---- Arrays ---------------------------------------------------------------------------------- */
@@ -230,7 +231,8 @@ gram_status gram_krr_kernel_multiply(gram_context *g, void *user, int64_t column
     gram_tensor from = gram_krr_by_columns(g, v, n, columns, dtype);
     gram_tensor to = gram_krr_by_columns(g, widens ? k->narrow : out, n, columns, dtype);
 
-    TRY(gram_kernel_matmul(g, k->x, NULL, k->kernel, &from, NULL, &to));
+    TRY(k->ranks ? gram_krr_ranks_multiply(g, k->ranks, k, &from, &to)
+                 : gram_kernel_matmul(g, k->x, NULL, k->kernel, &from, NULL, &to));
     g->call = k->call;
     return widens ? g->backend->krr->widen(g, dtype, n * columns, to.data, out) : GRAM_OK;
 }

@@ -109,6 +109,8 @@ struct krr_pivots {
 };
 
 /* (K + diag(ridge)) X = B: K is the kernel matrix of the rows of x. */
+struct krr_ranks;
+
 struct krr_system {
     gram_tensor x; /* n by d, row-major, on the context's device */
     const gram_kernel_options *kernel;
@@ -121,6 +123,7 @@ struct krr_system {
     const double *diagonal;    /* of K, on the host; NULL: it is 1 */
     struct krr_pivots *pivots; /* NULL: drawn, and not noted */
     double memory;             /* bytes that K may take; 0: four fifths of what is available */
+    struct krr_ranks *ranks;   /* that make the same preconditioner; NULL: a process alone */
 };
 
 struct krr_report {

@@ -12,6 +12,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/context.h"
+#include "krr_ranks.h"
 #include "krr_solve.h"
 #include <float.h>
 #include <math.h>
@@ -20,7 +21,7 @@
 static gram_status multiply(gram_context *g, struct krr_problem *p, const void *v, void *out)
 {
     const gram_tensor x = gram_krr_matrix(g, p->wide_x.data, p->n, p->width, GRAM_F64);
-    struct krr_kernel k = {.x = &x, .kernel = &p->wide_kernel, .call = p->call};
+    struct krr_kernel k = {.x = &x, .kernel = &p->wide_kernel, .call = p->call, .ranks = p->ranks};
 
     p->products++;
     return gram_krr_kernel_multiply(g, &k, p->columns, v, out);
@@ -51,6 +52,10 @@ gram_status gram_krr_residual(gram_context *g, struct krr_problem *p)
         for (int64_t i = 0; i < p->n * p->columns; i++)
             p->alpha[i] = (double)(float)p->alpha[i];
     status = gram_krr_send(g, p->alpha, bytes, &v);
+    if (status == GRAM_OK && p->ranks) /* one alpha on all ranks, to the last bit */
+        status = gram_krr_ranks_gather(g, p->ranks, GRAM_F64, p->columns, v.data);
+    if (status == GRAM_OK && p->ranks)
+        status = gram_krr_fetch(g, p->alpha, v.data, bytes);
     if (status == GRAM_OK)
         status = gram_krr_allocate(g, bytes, &out);
     if (status == GRAM_OK)

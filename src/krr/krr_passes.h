@@ -153,6 +153,7 @@ gram_status gram_krr_copy(gram_context *g, void *to, const void *from, size_t by
 double gram_krr_mean(const double *v, int64_t n);
 
 struct krr_kernel;
+struct krr_ranks; /* krr_ranks.h; NULL: a process alone */
 
 /* A solve that goes on; x and b are n by columns, where the context computes, as is ridge. */
 struct krr_iteration {
@@ -252,6 +253,7 @@ struct krr_cg {
     /* NULL: nobody.  A call that is cancelled gives it the state, too. */
     const struct krr_cg_keeper *keeper;
     const struct krr_cg_adviser *adviser; /* NULL: nobody */
+    struct krr_ranks *ranks;              /* that take the same steps */
 };
 
 enum krr_cg_end {
@@ -289,8 +291,9 @@ gram_status gram_krr_unpack(gram_context *g, const struct gram_view *v, const vo
 struct krr_kernel {
     const gram_tensor *x;
     const gram_kernel_options *kernel;
-    const char *call; /* the public one that it serves, for messages */
-    void *narrow;     /* room for a product in f32, where products are wide */
+    const char *call;        /* the public one that it serves, for messages */
+    void *narrow;            /* room for a product in f32, where products are wide */
+    struct krr_ranks *ranks; /* that share the product */
 };
 krr_apply gram_krr_kernel_multiply; /* takes a struct krr_kernel */
 /* out += diag(ridge) v on the host, for a product that is not wide. */

@@ -21,6 +21,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/backend.h"
+#include "krr_ranks.h"
 #include "krr_solve.h"
 #include <float.h>
 #include <math.h>
@@ -72,7 +73,7 @@ gram_status gram_krr_growth_open(gram_context *g, struct krr_problem *p)
     w->most = gram_least(p->n, MOST_RANK);
     while (w->most > STEP && bytes_of(g, p, w->most) > bytes)
         w->most = (w->most - 1) / STEP * STEP;
-    return GRAM_OK;
+    return gram_krr_ranks_least(g, p->ranks, &w->most);
 }
 
 /* ---- The iteration --------------------------------------------------------------------------- */

@@ -16,15 +16,6 @@ enum {
     MOST_PRODUCTS = 1000
 };
 
-/* The arguments of a call, and views of them. */
-struct krr_call {
-    const gram_tensor *x, *y, *alpha;
-    const gram_kernel_options *kernel;
-    struct gram_view views[5]; /* x, y, alpha, weights, centres */
-    gram_dtype dtype;          /* of the points */
-    int64_t unknowns;
-};
-
 /* ---- The front ------------------------------------------------------------------------------- */
 
 static gram_status check_number(gram_context *g, const char *name, double value)
@@ -245,8 +236,8 @@ static gram_status may_run(gram_context *g)
     return g->backend->krr->may_wait ? g->backend->krr->may_wait(g) : GRAM_OK;
 }
 
-static gram_status describe(gram_context *g, struct krr_call *c, const gram_krr_options *given,
-                            struct krr_problem *p)
+gram_status gram_krr_describe(gram_context *g, struct krr_call *c, const gram_krr_options *given,
+                              struct krr_problem *p)
 {
     p->options = (gram_krr_options)GRAM_KRR_OPTIONS_INIT;
     TRY(gram_options_copy(g, &p->options, sizeof p->options, given));
@@ -700,21 +691,17 @@ static gram_status solve(gram_context *g, const struct krr_call *c, struct krr_p
     return verdict(g, p, report, &last, minor);
 }
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): alpha is written */
-gram_status gram_krr_solve(gram_context *g, const gram_tensor *x, const gram_kernel_options *kernel,
-                           const gram_tensor *y, const gram_krr_options *options,
-                           gram_tensor *alpha)
+gram_status gram_krr_solve_whole(gram_context *g, struct krr_call *c,
+                                 const gram_krr_options *options, struct krr_ranks *ranks)
 {
-    struct krr_call c = {.x = x, .y = y, .alpha = alpha, .kernel = kernel};
-    struct krr_problem p = {.start = gram_seconds(), .call = __func__};
+    struct krr_problem p = {.start = gram_seconds(), .call = g->call, .ranks = ranks};
     gram_krr_report report = {0};
     gram_status status;
     bool answered;
     size_t size;
 
-    TRY(gram_begin(g, __func__));
-    TRY(describe(g, &c, options, &p));
-    status = solve(g, &c, &p, &report);
+    TRY(gram_krr_describe(g, c, options, &p));
+    status = solve(g, c, &p, &report);
     answered = status == GRAM_OK || status == GRAM_NUMERICAL;
     status = gram_krr_checkpoint_verdict(g, &p, status);
     gram_krr_close(g, &p);
@@ -723,5 +710,20 @@ gram_status gram_krr_solve(gram_context *g, const gram_tensor *x, const gram_ker
         memcpy(p.options.report, &report, size < sizeof report ? size : sizeof report);
         p.options.report->size = size;
     }
-    return gram_call_ended(g, status);
+    return status;
+}
+
+/* NOLINTNEXTLINE(readability-non-const-parameter): alpha is written */
+gram_status gram_krr_solve(gram_context *g, const gram_tensor *x, const gram_kernel_options *kernel,
+                           const gram_tensor *y, const gram_krr_options *options,
+                           gram_tensor *alpha)
+{
+    struct krr_call c = {.x = x, .y = y, .alpha = alpha, .kernel = kernel};
+    gram_krr_options o = GRAM_KRR_OPTIONS_INIT;
+
+    TRY(gram_begin(g, __func__));
+    TRY(gram_options_copy(g, &o, sizeof o, options));
+    if (o.communicator)
+        return gram_call_ended(g, gram_krr_solve_ranks(g, &c, &o));
+    return gram_call_ended(g, gram_krr_solve_whole(g, &c, options, NULL));
 }

@@ -86,7 +86,26 @@ struct krr_problem {
     void *narrow_rows; /* a block of the dtype, on the host */
     double *wide_rows; /* the same in f64, where the dtype is f32 */
     struct krr_checkpoint keep;
+    struct krr_ranks *ranks; /* that solve the same problem, and share its products; or NULL */
 };
+
+/* The arguments of a call, and views of them. */
+struct krr_call {
+    const gram_tensor *x, *y, *alpha;
+    const gram_kernel_options *kernel;
+    struct gram_view views[5]; /* x, y, alpha, weights, centres */
+    gram_dtype dtype;          /* of the points */
+    int64_t unknowns;
+};
+
+/* krr_solve.c: checks all arguments; then the call itself, in a process that has all rows. */
+gram_status gram_krr_describe(gram_context *g, struct krr_call *c, const gram_krr_options *given,
+                              struct krr_problem *p);
+gram_status gram_krr_solve_whole(gram_context *g, struct krr_call *c,
+                                 const gram_krr_options *options, struct krr_ranks *ranks);
+/* krr_solve_ranks.c: the call of options->communicator, of whose rows c has some. */
+gram_status gram_krr_solve_ranks(gram_context *g, struct krr_call *c,
+                                 const gram_krr_options *options);
 
 /* krr_solve.c: a problem of p->columns right sides that are the caller's to set, as are all its
  * numbers of columns; options as of gram_krr_solve.  It is to be closed whatever the status. */

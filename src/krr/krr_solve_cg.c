@@ -12,6 +12,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/backend.h"
+#include "krr_ranks.h"
 #include "krr_solve.h"
 #include <float.h>
 #include <math.h>
@@ -97,7 +98,8 @@ struct krr_system gram_krr_system_of(const gram_context *g, const struct krr_pro
                                .columns = p->columns,
                                .seed = p->options.seed,
                                .diagonal = p->diagonal,
-                               .pivots = pivots};
+                               .pivots = pivots,
+                               .ranks = p->ranks};
 }
 
 static struct krr_pivots *kept_pivots(struct krr_problem *p)
@@ -150,7 +152,7 @@ static gram_status grow(gram_context *g, struct rounds *r, int64_t rank, bool *c
     rows = pivots->rows, steps = pivots->steps;
     if (status == GRAM_OK)
         status = gram_krr_append(g, &system, r->mean, rank, &r->preconditioner);
-    if (status == GRAM_OUT_OF_MEMORY && r->preconditioner.factor.data) {
+    if (status == GRAM_OUT_OF_MEMORY && !p->ranks && r->preconditioner.factor.data) {
         p->keep.growth.on = false; /* it goes on with what it has */
         return GRAM_OK;
     }
@@ -269,7 +271,8 @@ static gram_status improve(gram_context *g, struct rounds *r, struct krr_cg_repo
                         .rounds = rounds,
                         .check = KRR_CG_CHECK,
                         .keeper = p->keep.path ? &keeper : NULL,
-                        .adviser = p->keep.growth.on ? &adviser : NULL};
+                        .adviser = p->keep.growth.on ? &adviser : NULL,
+                        .ranks = p->ranks};
 
     p->keep.scale = scale_of(p);
     cg.tolerance = load_residuals(r);
@@ -348,13 +351,15 @@ static gram_status iterate(gram_context *g, struct rounds *r, struct krr_cg_repo
     struct krr_checkpoint *c = &p->keep;
     const int most = p->options.refine ? REFINING_ROUNDS : MOST_ROUNDS;
     double excess = gram_krr_excess(p), before;
-    bool on = true;
+    bool on = true, over;
 
     if (r->stage != KRR_TO_LOOK_AT)
         memcpy(p->best, p->alpha, (size_t)(p->n * p->columns) * sizeof *p->best);
     for (; c->round < most && excess > 1 && on; c->round++) {
         *last = (struct krr_cg_report){.end = KRR_CG_ITERATIONS};
-        if (out_of_limits(p)) {
+        over = out_of_limits(p);
+        TRY(gram_krr_ranks_flag(g, p->ranks, &over));
+        if (over) {
             if (iterations_left(p) >= 1)
                 last->end = KRR_CG_SECONDS;
             c->kept |= r->stage == KRR_ITERATING;
@@ -406,7 +411,7 @@ gram_status gram_krr_rounds(gram_context *g, struct krr_problem *p, struct krr_c
     struct rounds r = {
         .p = p,
         .points = gram_krr_matrix(g, p->x.data, p->n, p->width, p->dtype),
-        .kernel = {.x = &r.points, .kernel = &p->kernel, .call = p->call}
+        .kernel = {.x = &r.points, .kernel = &p->kernel, .call = p->call, .ranks = p->ranks}
     };
     gram_status status;
 

@@ -25,6 +25,7 @@
 #include "core/blas.h"
 #include "core/random.h"
 #include "krr_passes.h"
+#include "krr_ranks.h"
 #include <math.h>
 #include <string.h>
 
@@ -277,10 +278,12 @@ static gram_status fill(gram_context *g, const struct krr_system *s, struct krr_
         int64_t most = gram_least(p->rank - done, BLOCK);
         int64_t count = given ? take(s->pivots, step, done, w->pivot) : draw(&state, w, p->n, most);
 
+        TRY(gram_krr_ranks_pivots(g, s->ranks, w->pivot, &count));
         if (count == 0)
             break;
         TRY(residual_columns(g, s, p, w, done, count));
         TRY(orthogonalise(g, p, w, done, count, &more));
+        TRY(gram_krr_ranks_flag(g, s->ranks, &more));
         if (!more)
             break;
         if (s->pivots && !given)
@@ -458,6 +461,8 @@ static gram_status make(gram_context *g, const struct krr_system *s, double ridg
         status = fill(g, s, p, &w, done);
     if (status == GRAM_OK)
         status = finish(g, p, ridge);
+    if (status == GRAM_OK)
+        status = gram_krr_ranks_pivots(g, s->ranks, NULL, &p->rank);
     work_destroy(g, &w);
     return status;
 }

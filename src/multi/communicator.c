@@ -144,27 +144,47 @@ static gram_status tell_message(gram_context *g, gram_communicator *c, gram_stat
     return gram_fail(g, worst, "rank %d failed with %s: %s", from, gram_status_name(worst), text);
 }
 
-gram_status gram_agree(gram_context *g, gram_communicator *c, gram_status status,
-                       const struct gram_common *common, int count)
+/* The largest of all values but the first, which is for the status. */
+static gram_status agree(gram_context *g, gram_communicator *c, gram_status status, int64_t *values)
 {
-    int64_t values[VALUES] = {0};
     gram_status worst;
 
     if (status == GRAM_OK && c->transport->look)
         status = c->transport->look(g, c);
     /* Of ranks with one status the first is named. */
     values[0] = status == GRAM_OK ? 0 : (int64_t)status << 32 | (INT32_MAX - c->rank);
-    for (int i = 0; i < count; i++) {
-        values[1 + 2 * i] = common[i].value;
-        values[2 + 2 * i] = ~common[i].value; /* the largest of these is the least value */
-    }
     TRY(c->transport->largest(g, c, values, VALUES));
     worst = (gram_status)(values[0] >> 32);
     if (worst != GRAM_OK)
         return tell_message(g, c, status, worst, INT32_MAX - (int)(values[0] & INT32_MAX));
+    return GRAM_OK;
+}
+
+gram_status gram_agree(gram_context *g, gram_communicator *c, gram_status status,
+                       const struct gram_common *common, int count)
+{
+    int64_t values[VALUES] = {0};
+
+    for (int i = 0; i < count; i++) {
+        values[1 + 2 * i] = common[i].value;
+        values[2 + 2 * i] = ~common[i].value; /* the largest of these is the least value */
+    }
+    TRY(agree(g, c, status, values));
     for (int i = 0; i < count; i++)
         if (values[1 + 2 * i] != ~values[2 + 2 * i])
             return differs(g, &common[i], ~values[2 + 2 * i], values[1 + 2 * i]);
+    return GRAM_OK;
+}
+
+gram_status gram_share(gram_context *g, gram_communicator *c, gram_status status, bool largest,
+                       int64_t *numbers, int count)
+{
+    int64_t values[VALUES] = {0};
+
+    for (int i = 0; i < count; i++)
+        values[1 + i] = largest || c->rank == 0 ? numbers[i] : INT64_MIN;
+    TRY(agree(g, c, status, values));
+    memcpy(numbers, values + 1, (size_t)count * sizeof *numbers);
     return GRAM_OK;
 }
 

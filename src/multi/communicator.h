@@ -101,6 +101,15 @@ enum {
 gram_status gram_agree(gram_context *g, gram_communicator *c, gram_status status,
                        const struct gram_common *common, int count);
 
+enum {
+    GRAM_MAX_SHARED = 2 * GRAM_MAX_COMMON
+};
+
+/* An agreement in which the numbers of the first rank, or the largest ones, come to all.  It looks
+ * like any other one to the transport. */
+gram_status gram_share(gram_context *g, gram_communicator *c, gram_status status, bool largest,
+                       int64_t *numbers, int count);
+
 /* A number of every rank, 0 or more: in all, one per rank.  All ranks have just agreed. */
 gram_status gram_tell_all(gram_context *g, gram_communicator *c, int64_t number, int64_t *all);
 

@@ -1,12 +1,13 @@
 /*
- * test_nccl_matmul.c - gram_kernel_matmul_multi over NCCL, a thread and a GPU a rank: against the
- * CPU, and where a rank fails
+ * test_nccl_matmul.c - gram_kernel_matmul_multi and gram_krr_solve over NCCL, a thread and a GPU a
+ * rank: against the CPU, and where a rank fails
  *
  * With as many ranks as there are GPUs, and fewer; the emulation has three.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "core/backend.h"
+#include "krr_parts.h"
 #include "matmul_parts.h"
 #include "nccl_team.h"
 #include <stdlib.h>
@@ -152,11 +153,83 @@ static void a_rank_that_fails_ends_all(struct harness *h)
     }
 }
 
+/* ---- Solves ---------------------------------------------------------------------------------- */
+
+struct solve {
+    struct harness h; /* of the rank's context */
+    struct krr_parts p;
+    struct test_copy there[KRR_PARTS_TENSORS];
+    gram_status status;
+    pthread_t thread;
+};
+
+static struct test_tensor *part_of(struct krr_parts *p, int i)
+{
+    struct test_tensor *const all[KRR_PARTS_TENSORS] = {&p->x, &p->y, &p->weights, &p->alpha};
+
+    return all[i];
+}
+
+static void set_solve(struct harness *h, struct solve *s, const struct nccl_rank *r, int row)
+{
+    gram_tensor here[KRR_PARTS_TENSORS];
+
+    s->h = *h;
+    harness_seed(h, "nccl_krr", row);
+    krr_parts_make(h, &s->p, &krr_parts_table[row]);
+    s->h.g = r->g, s->h.device = gram_context_device(r->g), s->h.failures = 0;
+    for (int i = 0; i < KRR_PARTS_TENSORS; i++) {
+        struct test_tensor *t = part_of(&s->p, i);
+        here[i] = t->t;
+        CHECK(h, test_send(&s->h, t, &s->there[i]), "%s", gram_message(r->g));
+        t->t = s->there[i].t;
+    }
+    krr_parts_take(&s->p, r->c);
+    for (int i = 0; i < KRR_PARTS_TENSORS; i++)
+        part_of(&s->p, i)->t = here[i];
+}
+
+static void *run_solve(void *solve)
+{
+    struct solve *s = solve;
+
+    s->status = krr_parts_solve(s->h.g, &s->p);
+    return NULL;
+}
+
+static void solves_are_shared(struct harness *h)
+{
+    static struct solve all[NCCL_MOST]; /* large */
+    struct nccl_team t;
+
+    nccl_begin(h, &t, nccl_gpus(h));
+    for (int row = 1; row < 5; row += 3) {
+        for (int i = 0; i < t.ranks; i++)
+            set_solve(h, &all[i], &t.rank[i], row);
+        for (int i = 1; i < t.ranks; i++)
+            if (pthread_create(&all[i].thread, NULL, run_solve, &all[i]) != 0)
+                exit(CHECK(h, false, "no thread"));
+        run_solve(&all[0]);
+        for (int i = 0; i < t.ranks; i++) {
+            if (i > 0)
+                (void)pthread_join(all[i].thread, NULL);
+            CHECK(h, all[i].status == GRAM_OK, "rank %d: %s", i, gram_message(all[i].h.g));
+            for (int k = 0; k < KRR_PARTS_TENSORS; k++)
+                CHECK(h, test_fetch(&all[i].h, part_of(&all[i].p, k), &all[i].there[k]), "%s",
+                      gram_message(all[i].h.g));
+            krr_parts_compare(h, &all[i].p);
+            krr_parts_drop(h, &all[i].p);
+        }
+    }
+    nccl_end(&t);
+}
+
 int main(void)
 {
     static const struct test_function tests[] = {
         {      "parts make the whole",       parts_make_the_whole},
         {"a rank that fails ends all", a_rank_that_fails_ends_all},
+        {         "solves are shared",          solves_are_shared},
     };
 
     if (gram_best_device().type != GRAM_CUDA) {

@@ -77,6 +77,35 @@ def kernel_products(ranks):
         gram.kernel_matmul(x[mine], v=v[mine], communicator=ranks, bandwidth=1 + ranks.rank)
 
 
+def solves(ranks):
+    """Eighty rows, of which rank 0 has thirty; a vector and weights; a report; limits; errors."""
+    x, y, w = RNG.normal(size=(80, 3)), RNG.normal(size=(80, 2)), RNG.uniform(1, 2, 80)
+    mine = slice(0, 30) if ranks.rank == 0 else slice(30, 80)
+    more = {"kernel": "gaussian", "bandwidth": 1.5, "ridge": 0.1, "tolerance": 1e-9}
+    told, alone = {}, {}
+    for method in ("cg", "cholesky"):
+        want = gram.krr_solve(x, y, method=method, report=alone, **more)
+        got = gram.krr_solve(x[mine], y[mine], method=method, communicator=ranks, report=told,
+                             **more)
+        np.testing.assert_allclose(got, want[mine], rtol=1e-6, atol=1e-7)
+        assert told["reached"] and told["method"] == alone["method"] == method
+    want = gram.krr_solve(x, y[:, 0], row_weights=w, method="cg", **more)
+    got = gram.krr_solve(x[mine], y[mine, 0], row_weights=w[mine], method="cg", communicator=ranks,
+                         **more)
+    np.testing.assert_allclose(got, want[mine], rtol=1e-6, atol=1e-7)
+    few = dict(more, method="cg", products=5, rank=0, communicator=ranks)
+    gram.krr_solve(x[mine], y[mine], report=told, **few)
+    assert not told["reached"] and told["end"] == "products"
+    with pytest.raises(gram.LinAlgError, match="products are used up"):
+        gram.krr_solve(x[mine], y[mine], **few)
+    with pytest.raises(ValueError, match="ranks disagree: the bits of ridge"):
+        gram.krr_solve(x[mine], y[mine], communicator=ranks, **dict(more, ridge=1 + ranks.rank))
+    with pytest.raises(TypeError if ranks.rank else ValueError, match="rank 1|array"):
+        gram.krr_solve(x[mine] if ranks.rank == 0 else "text", y[mine], communicator=ranks, **more)
+    with pytest.raises(NotImplementedError, match="checkpoint is given"):
+        gram.krr_solve(x[mine], y[mine], communicator=ranks, checkpoint="no", **more)
+
+
 def errors(ranks):
     """What one rank does wrong is an exception on both, and the next call goes well."""
     x, other = np.ones((3, 24)), ranks.rank == 0
@@ -155,6 +184,7 @@ def main():
             assert ranks.size == 2
             products(ranks)
             kernel_products(ranks)
+            solves(ranks)
             errors(ranks)
             waiting(ranks, pathlib.Path(sys.argv[2]) / "ticked")
         assert (ranks.rank, ranks.size) == (-1, 0)
