@@ -24,6 +24,7 @@ except ImportError as e:
 from gram import (
     _torch_agop,
     _torch_algebra,
+    _torch_gp,
     _torch_kernels,
     _torch_nearest,
     _torch_numbers,
@@ -41,10 +42,12 @@ __all__ = [
     "cdist_grad",
     "eigh",
     "kernel",
+    "kernel_logdet",
     "kernel_matmul",
     "kernel_reduce",
     "kron",
     "kron_matmul",
+    "log_marginal_likelihood",
     "matmul_batched",
     "matrix_power",
     "median_distance",
@@ -195,6 +198,101 @@ def kernel_reduce(
         arguments = _torch_register.plain(*arguments)
     found = _torch_reduce.kernel_reduce(*arguments, what, float(scale), *options)
     return found[..., 0] if vector else found
+
+
+def kernel_logdet(
+    x,
+    kernel="laplace",
+    *,
+    method="auto",
+    probes=32,
+    steps=100,
+    tolerance=None,
+    rank=None,
+    seed=0,
+    report=None,
+    lengths=None,
+    **options,
+):
+    """log det of kernel(x, regularization=r) as a tensor without dimensions, with gradients.
+
+    method="cholesky" factorises the matrix in the dtype of x: n^3 / 3 operations, and as many again
+    twice for gradients.  "cg" is gram.kernel_logdet, which stores nothing of n by n; probes, steps,
+    tolerance, rank and seed are its own.  The value is then an estimate, and so are the gradients,
+    which come from the same solves by one gradient of a product with 2 x probes columns; a dict
+    `report` gets the standard error.  With one seed, points that change little change it little.
+    "auto" is "cholesky" for up to 6,000 rows on the CPU and 16,000 on a GPU.
+
+    x is (n, k) of float32 or float64.  x, lengths and all numbers of the kernel have gradients,
+    once.  Numbers are single ones, not batches.  On CUDA the call waits.  Raises ValueError for
+    another x or method, and gram.LinAlgError if the matrix is not positive definite.  Sources:
+    those of gram.kernel_logdet.
+
+    >>> r = torch.tensor(3.0, requires_grad=True)
+    >>> x = torch.tensor([[0.0], [100.0]])
+    >>> value = gram.torch.kernel_logdet(x, "gaussian", regularization=r)
+    >>> round(value.item(), 4), torch.autograd.grad(value, r)[0].item()
+    (2.7726, 0.5)
+    """
+    x, _ = _torch_kernels.divided(
+        "kernel_logdet", x, None, lengths, {"kernel": kernel, **options}
+    )
+    tensors, options = _options(kernel, **options)
+    solver = {"method": method, "probes": probes, "steps": steps, "tolerance": tolerance}
+    solver |= {"rank": rank, "seed": seed, "report": report}
+    return _torch_gp.kernel_logdet(x, tensors, options, solver)
+
+
+def log_marginal_likelihood(
+    x,
+    y,
+    kernel="laplace",
+    *,
+    noise,
+    amplitude=1.0,
+    method="auto",
+    probes=32,
+    steps=100,
+    tolerance=0.01,
+    rank=None,
+    seed=0,
+    report=None,
+    lengths=None,
+    **options,
+):
+    """The logarithm of the density of y under a Gaussian process with the mean 0, with gradients:
+
+        -1/2 (y^T A^-1 y + log det A + n log(2 pi)),   A = amplitude kernel(x) + noise I.
+
+    y is (n,) or (n, targets), whose likelihoods are added; what is not 0 in the mean is taken off y
+    before, and has its gradient through it.  method and the arguments after it are those of
+    gram.torch.kernel_logdet; with "cg", A^-1 y is that of gram.krr_solve to the tolerance.  Nothing
+    of n by n is stored then, and a value takes some tens of products with A of up to 8 columns,
+    its gradients one further product and its gradient with 2 x (probes + targets) columns.  The
+    first term is wrong by about the square of the tolerance.
+
+    x and y are float32 or float64, both the same.  x, y, lengths, noise, amplitude and all numbers
+    of the kernel have gradients, once.  On CUDA the call waits.  Raises the same errors as
+    gram.torch.kernel_logdet, and gram.LinAlgError if a solve does not reach the tolerance.  After
+    Rasmussen and Williams, Gaussian processes for machine learning, 2006, chapter 5, and Gardner et
+    al., GPyTorch, NeurIPS 2018.
+
+    >>> x, y = torch.zeros(1, 1), torch.tensor([2.0], requires_grad=True)
+    >>> value = gram.torch.log_marginal_likelihood(x, y, "gaussian", noise=1.0)
+    >>> round(value.item(), 4), torch.autograd.grad(value, y)[0].item()
+    (-2.2655, -1.0)
+    """
+    if "regularization" in options:
+        raise ValueError(
+            "gram.torch.log_marginal_likelihood: regularization is given, expected noise"
+        )
+    x, _ = _torch_kernels.divided(
+        "log_marginal_likelihood", x, None, lengths, {"kernel": kernel, **options}
+    )
+    tensors, options = _options(kernel, **options)
+    solver = {"method": method, "probes": probes, "steps": steps, "tolerance": tolerance}
+    solver |= {"rank": rank, "seed": seed, "report": report}
+    return _torch_gp.log_marginal_likelihood(x, y, amplitude, noise, tensors, options, solver)
 
 
 def median_distance(x, p=2.0, *, root=True, rows=2000, seed=0):

@@ -43,6 +43,37 @@ def kernel_reduce(
     lengths: torch.Tensor | None = None,
     **options: Any,
 ) -> torch.Tensor: ...
+def kernel_logdet(
+    x: torch.Tensor,
+    kernel: Kernel = "laplace",
+    *,
+    method: Literal["auto", "cholesky", "cg"] = "auto",
+    probes: int = 32,
+    steps: int = 100,
+    tolerance: float | None = None,
+    rank: int | None = None,
+    seed: int = 0,
+    report: dict[str, Any] | None = None,
+    lengths: torch.Tensor | None = None,
+    **options: Any,
+) -> torch.Tensor: ...
+def log_marginal_likelihood(
+    x: torch.Tensor,
+    y: torch.Tensor,
+    kernel: Kernel = "laplace",
+    *,
+    noise: Number,
+    amplitude: Number = 1.0,
+    method: Literal["auto", "cholesky", "cg"] = "auto",
+    probes: int = 32,
+    steps: int = 100,
+    tolerance: float = 0.01,
+    rank: int | None = None,
+    seed: int = 0,
+    report: dict[str, Any] | None = None,
+    lengths: torch.Tensor | None = None,
+    **options: Any,
+) -> torch.Tensor: ...
 def median_distance(
     x: torch.Tensor,
     p: float = 2.0,
