@@ -64,8 +64,9 @@ static const struct option_row rows[] = {
     INTEGER("checkpoint-iterations", 0, "N", offsetof(struct settings, checkpoint_iterations), NULL,
             1, 0x1p53, "so many iterations between two writes of it (default: by time alone)"),
     NUMBER("memory", 0, "GIB", offsetof(struct settings, memory), NULL, 1e-6, 1e6,
-           "with centres, read X in pieces where it would take more than so many GiB of memory and "
-           "is a .npy file (default: all that is available)"),
+           "so many GiB of memory at most for the preconditioner of cg (default: a quarter of what "
+           "is available); with centres, read X in pieces where it would take more and is a .npy "
+           "file (default: all that is available)"),
     DTYPE(offsetof(struct settings, dtype),
           "auto: f32 if all inputs are float32 or float16 arrays, else f64"),
     OPTION_END,
@@ -336,6 +337,7 @@ static gram_krr_options options_of(const struct settings *s, struct problem *p, 
     o.rank = s->rank == 0 ? -1 : s->rank < 0 ? 0 : s->rank;
     o.products = s->products;
     o.time_limit = or_zero(s->time_limit);
+    o.memory = isnan(s->memory) ? 0 : (int64_t)ceil(s->memory * 0x1p30);
     o.refine = s->refine;
     o.seed = (uint64_t)s->kernel.seed;
     o.weights = p->weights.memory ? &at->weights.t : NULL;

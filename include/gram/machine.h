@@ -198,10 +198,18 @@ typedef struct gram_machine gram_machine;
  * the week and the day, where they cover these; other labels count as missing.
  *
  * The same seed, number of threads and data give the same bytes.  Peak memory, beyond that of the
- * process, is a square matrix of the rows of the largest leaf, and a tenth more; or three of the
- * centres in f64.  Where leaf_rows is given and such a matrix takes more than four fifths of the
- * available memory, conjugate gradients compute its elements anew for each product, in another
- * order of sums.  Scratch that the context holds is freed first.  *out is NULL on an error.
+ * process, is one square matrix with as many rows as the largest leaf, plus a tenth of that; or of
+ * the centres three in f64, if that is more.  Where that is more than memory_limit allows,
+ * conjugate gradients compute the elements anew for each product, in another order of sums: for
+ * leaf_rows that are given; and, without any, for 25,000 to 80,000 rows on a CPU, or up to 10^6 on
+ * a GPU, in one leaf, if the points, the vectors and a preconditioner of rank 1000 fit, and if the
+ * time of a product says that the solves take four minutes at most (it is a clock that decides
+ * there, so that the same bytes come from as quick a machine alone).  The stage that progress is
+ * told has the seconds and the memory; "residual" of the description is the largest relative
+ * residual of the solves, and "prediction_change" bounds by it, up to rounding, what exact solves
+ * would change in outputs at the training rows (root mean square, in standard deviations of a
+ * target of a regression).  Scratch that the context holds is freed first.  *out is NULL on an
+ * error.
  *
  * CUDA: tables are on the CPU, features, kernel matrices, solves and gradients on the GPU; the call
  * waits.  GRAM_SOLVER_AUTO is Cholesky for up to 16,000 rows, and for more if conjugate gradients

@@ -324,6 +324,14 @@ size_t gram_krr_stored_bytes(const gram_context *g, int64_t n, int64_t columns, 
            gram_krr_iterate_bytes(g, n, columns, dtype);
 }
 
+size_t gram_krr_products_bytes(const gram_context *g, int64_t n, int64_t columns, gram_dtype dtype)
+{
+    const size_t narrow = g->backend->krr->wide_product ? sizeof(double) : 0;
+
+    return (size_t)(n * columns) * narrow + gram_krr_preconditioner_bytes(g, n, columns, dtype) +
+           gram_krr_iterate_bytes(g, n, columns, dtype);
+}
+
 /* What a solve has where the context computes. */
 struct solve {
     struct krr_matrix k;
@@ -403,6 +411,7 @@ gram_status gram_krr_stored_solve(gram_context *g, const struct krr_system *s, v
     if (status == GRAM_OK)
         status = iterate(g, s, &w, out, report);
     report->solve_seconds = gram_seconds() - start;
+    report->stored = w.stored;
     gram_krr_preconditioner_destroy(g, &w.p);
     gram_krr_free(g, &w.k.memory);
     gram_krr_free(g, &w.narrow);

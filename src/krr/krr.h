@@ -130,6 +130,7 @@ struct krr_report {
     double kernel_seconds, solve_seconds;
     int iterations;
     double residual; /* computed afresh at the end */
+    bool stored;     /* K was */
 };
 
 /* Most rows for which a factorisation is quicker than the preconditioner's construction. */
@@ -140,6 +141,7 @@ int64_t gram_krr_dense_rows(const gram_context *g);
  */
 gram_status gram_krr_stored_solve(gram_context *g, const struct krr_system *system, void *out,
                                   struct krr_report *report);
-/* The most memory that such a solve takes beyond its data. */
+/* The most memory that such a solve takes beyond its data, and without the kernel matrix. */
 size_t gram_krr_stored_bytes(const gram_context *g, int64_t n, int64_t columns, gram_dtype dtype);
+size_t gram_krr_products_bytes(const gram_context *g, int64_t n, int64_t columns, gram_dtype dtype);
 #endif

@@ -21,6 +21,7 @@
  *   machine_target.c  targets and scores; machine_targets.c several of them
  *   machine_permutation.c  permutation importance
  *   machine_wide.c    the search's choice compared on more rows
+ *   machine_limits.c  the rows of a leaf, by memory and by time
  *   machine_refit.c   the ridge and the score of a leaf of many rows
  *   machine_statistics.c  targets of the statistics of levels
  *   machine_weights.c weights of the classes of a classification
@@ -175,6 +176,7 @@ struct machine_params {
     gram_solver solver;
     double tolerance;
     uint64_t seed;
+    double memory; /* bytes that a kernel matrix may take; 0: four fifths of what is available */
     const struct machine_metric *start; /* of the first round; NULL: the identity */
 };
 
@@ -203,6 +205,7 @@ struct machine_report {
     double kernel_seconds, solve_seconds, feature_seconds;
     int iterations;  /* of conjugate gradients, most in one solve; 0: Cholesky */
     double residual; /* largest */
+    double change;   /* bound of the RMS change of outputs by it; largest */
     int rounds;      /* of feature learning that the kept leaf had */
     double ridge;    /* largest */
     double score;    /* mean squared error of the outputs on the validation rows, of the best */
@@ -484,6 +487,8 @@ struct machine_job {
     double mean_weight;         /* of the rows that have a target */
     double memory;              /* bytes that a fit may take */
     int64_t leaf_rows;          /* most rows of one leaf within that */
+    int64_t stored_rows;        /* most rows whose kernel matrix is within that */
+    char about[80];             /* the stage of a leaf that is larger; "": there is none */
     double started;             /* gram_seconds() */
     double until, ends; /* of a search with a time limit: of its choices, and of the fit; or 0 */
     double from, to;    /* of the whole work: the part that is being done */
@@ -561,6 +566,13 @@ gram_status gram_machine_class_weights(gram_context *g, struct machine_job *job)
 void gram_machine_class_weights_json(struct gram_json_text *t, const struct machine_job *job,
                                      const struct machine_target *target);
 double gram_machine_row_weight(const struct machine_job *job, int64_t row);
+
+/* machine_limits.c: memory, leaf_rows and stored_rows of a job; and, when the recipe is chosen,
+ * leaf_rows or stage of a leaf that is larger than what is stored. */
+void gram_machine_limits(gram_context *g, struct machine_job *job);
+gram_status gram_machine_look_at_time(gram_context *g, struct machine_job *job,
+                                      const struct machine_recipe *recipe,
+                                      const struct machine_data *data);
 
 /* Whether a full metric may be learned of `width` features.  Their number is known only when they
  * are encoded, later than the recipe. */

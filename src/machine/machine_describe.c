@@ -189,6 +189,7 @@ static gram_status describe_fit(gram_context *g, const struct machine_job *job,
     if (r->iterations > 0) {
         gram_json_add_pair(t, "solver_iterations", r->iterations);
         gram_json_add_pair(t, "residual", r->residual);
+        gram_json_add_pair(t, "prediction_change", r->change);
         gram_json_add_pair(t, "tolerance", recipe->member[0].params.tolerance);
     }
     if (recipe->member[0].params.iterations > 0 && !recipe->member[0].params.rounds_known) {

@@ -112,15 +112,18 @@ static gram_status build(gram_context *g, struct machine_job *job,
         if (!gram_machine_full_metric(job, all.data.width))
             last.member[m].params.full = false;
         machine->weight[m] = recipe->member[m].weight;
+        last.member[m].params.memory = job->memory;
     }
     machine->importance =
         calloc((size_t)machine->encoder->columns + 1, sizeof *machine->importance);
     if (!machine->importance)
         status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the importances");
-    else if (gram_machine_is_large(g, job, job->rows))
-        status = gram_machine_train_large(g, job, &last, &all.data, machine);
     else
-        status = gram_machine_train_leaves(g, job, &last, &all.data, machine);
+        status = gram_machine_look_at_time(g, job, &last, &all.data);
+    if (status == GRAM_OK)
+        status = gram_machine_is_large(g, job, job->rows)
+                     ? gram_machine_train_large(g, job, &last, &all.data, machine)
+                     : gram_machine_train_leaves(g, job, &last, &all.data, machine);
     gram_machine_encoded_destroy(g, &all);
     for (int64_t c = 0; status == GRAM_OK && c < machine->encoder->columns; c++)
         sum += machine->importance[c];
@@ -255,43 +258,6 @@ static gram_status check_target(gram_context *g, const gram_table *table, const 
     return GRAM_OK;
 }
 
-/* Bytes of the device that a fit may take, no more than given (0: any). */
-static double device_limit(gram_context *g, double given)
-{
-    gram_info info = {.size = sizeof info};
-    double room = given;
-
-    if (gram_context_info(g, &info) == GRAM_OK)
-        room = 0.8 * (double)info.device_memory_available;
-    return given > 0 && given < room ? given : room;
-}
-
-/* Most rows of a leaf whose training stays within the memory limit. */
-static int64_t rows_that_fit(gram_context *g, struct machine_job *job)
-{
-    gram_info info = {.size = sizeof info};
-    double limit = (double)job->o.memory_limit;
-    int64_t low = 10, high = job->rows;
-    int64_t outputs = gram_machine_target_outputs(&job->kind);
-
-    if (gram_context_device(g).type != GRAM_CPU)
-        limit = device_limit(g, limit);
-    else if (limit == 0 && gram_context_info(g, &info) == GRAM_OK)
-        limit = 0.8 * (double)info.memory_available;
-    g->call = "gram_machine_fit";
-    job->memory = limit;
-    while (low < high) {
-        int64_t middle = low + (high - low + 1) / 2;
-        double need =
-            (double)gram_machine_solve_bytes(g, middle, outputs, job->o.dtype, job->o.solver);
-        if (need <= 0.9 * limit)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
-}
-
 static gram_status job_open(gram_context *g, struct machine_job *job)
 {
     uint64_t state = job->o.seed;
@@ -317,9 +283,7 @@ static gram_status job_open(gram_context *g, struct machine_job *job)
     TRY(gram_machine_targets_fit(g, job->target, job->targets, job->o.task, job->row, job->rows,
                                  &job->kind));
     TRY(gram_machine_class_weights(g, job));
-    job->leaf_rows = rows_that_fit(g, job);
-    if (job->o.leaf_rows)
-        job->leaf_rows = job->o.leaf_rows;
+    gram_machine_limits(g, job);
     return GRAM_OK;
 }
 

@@ -261,10 +261,38 @@ static gram_status solve_wide(gram_context *g, const struct leaf_system *s)
     return status;
 }
 
+/* The largest root mean square of a target. */
+static double size_of_targets(const struct machine_data *z)
+{
+    double most = 0;
+
+    for (int64_t j = 0; j < z->outputs; j++) {
+        double sum = 0;
+
+        for (int64_t i = j * z->rows; i < (j + 1) * z->rows; i++)
+            sum += pow(krr_element(z->dtype, z->y, i), 2);
+        most = sum > most ? sum : most;
+    }
+    return z->rows > 0 ? sqrt(most / (double)z->rows) : 0;
+}
+
+/* sqrt(max ridge / min ridge): see krr_certificate.c. */
+static double room_of(const struct leaf_system *s)
+{
+    double least = INFINITY, most = 0;
+
+    for (int64_t i = 0; i < s->z->rows; i++) {
+        least = s->ridge[i] < least ? s->ridge[i] : least;
+        most = s->ridge[i] > most ? s->ridge[i] : most;
+    }
+    return most > 0 ? sqrt(most / least) : 1;
+}
+
 /* By iterations.  *reached is false if the residual is larger than wanted and a factorisation is to
  * follow: on a GPU, where it takes no more memory than the stored matrix, unless iterations were
- * asked for. */
-static gram_status solve_iterating(gram_context *g, const struct leaf_system *s, bool *reached)
+ * asked for or there is no memory for one. */
+static gram_status solve_iterating(gram_context *g, const struct leaf_system *s, bool *reached,
+                                   bool *stored)
 {
     const struct krr_system system = {.x = points_of(g, s),
                                       .kernel = &s->kernel,
@@ -272,18 +300,23 @@ static gram_status solve_iterating(gram_context *g, const struct leaf_system *s,
                                       .b = s->z->y,
                                       .columns = s->z->outputs,
                                       .tolerance = s->params->tolerance,
-                                      .seed = s->params->seed};
+                                      .seed = s->params->seed,
+                                      .memory = s->params->memory};
     struct krr_report krr;
     gram_status status = gram_krr_stored_solve(g, &system, s->alpha, &krr);
 
     s->report->kernel_seconds += krr.kernel_seconds;
     s->report->solve_seconds += krr.solve_seconds;
-    *reached =
-        krr.residual <= s->params->tolerance || s->params->solver == GRAM_SOLVER_CG || on_host(g);
+    *stored = krr.stored;
+    *reached = krr.residual <= s->params->tolerance || s->params->solver == GRAM_SOLVER_CG ||
+               on_host(g) || !krr.stored;
     if (*reached && krr.iterations > s->report->iterations)
         s->report->iterations = krr.iterations;
-    if (*reached)
+    if (*reached && status == GRAM_OK) {
         s->report->residual = fmax(s->report->residual, krr.residual);
+        s->report->change =
+            fmax(s->report->change, krr.residual * size_of_targets(s->z) * room_of(s));
+    }
     return status;
 }
 
@@ -299,8 +332,9 @@ static void set_ridge(struct leaf_system *s, double ridge)
 }
 
 /* Solves (K + diag(ridge / weights)) alpha = y.  Where f32 breaks down, f64 does it; a ridge that
- * was chosen from fewer rows may be too small even so, and grows.  z are the features in the
- * metric; z.x and alpha are where the context computes, z.y and z.weights on the host. */
+ * was chosen from fewer rows may be too small even so, and grows; at once where the matrix is not
+ * stored.  z are the features in the metric; z.x and alpha are where the context computes, z.y and
+ * z.weights on the host. */
 static gram_status solve(gram_context *g, const struct machine_params *params, double bandwidth,
                          const struct machine_data *z, void *alpha, struct machine_report *report)
 {
@@ -311,6 +345,7 @@ static gram_status solve(gram_context *g, const struct machine_params *params, d
                             .report = report};
     size_t bytes = (size_t)z->rows * sizeof(double);
     bool dense = gram_machine_by_cholesky(g, params->solver, z->rows), reached = true;
+    bool stored = true;
     gram_status status = GRAM_OK;
 
     s.ridge = gram_alloc(g, bytes);
@@ -319,13 +354,15 @@ static gram_status solve(gram_context *g, const struct machine_params *params, d
     set_ridge(&s, params->ridge);
     gram_scratch_release(g); /* of the median or of a gradient: the matrix is the peak */
     if (!dense)
-        status = solve_iterating(g, &s, &reached);
+        status = solve_iterating(g, &s, &reached, &stored);
     if (status == GRAM_OK && (dense || !reached))
         status = solve_dense(g, &s);
     for (int more = 0; status == GRAM_NUMERICAL && z->dtype == GRAM_F32 && more <= MORE_RIDGES;
          more++) {
-        set_ridge(&s, ldexp(params->ridge, 2 * more));
-        status = solve_wide(g, &s);
+        if (!stored && !params->ridge_chosen)
+            break;
+        set_ridge(&s, ldexp(params->ridge, stored ? 2 * more : 2 * more + 2));
+        status = stored ? solve_wide(g, &s) : solve_iterating(g, &s, &reached, &stored);
         if (!params->ridge_chosen)
             break;
     }

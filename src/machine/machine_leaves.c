@@ -218,6 +218,7 @@ static void add_report(struct machine_report *sum, const struct machine_report *
     sum->feature_seconds += one->feature_seconds;
     sum->iterations = one->iterations > sum->iterations ? one->iterations : sum->iterations;
     sum->residual = fmax(sum->residual, one->residual);
+    sum->change = fmax(sum->change, one->change);
     sum->ridge = fmax(sum->ridge, one->ridge);
 }
 
@@ -233,7 +234,7 @@ static gram_status learn_metric(gram_context *g, const struct task *t,
     TRY(gram_machine_learn_metric(g, job, params, rest, metric, report));
     job->report.rounds = report->rounds > job->report.rounds ? report->rounds : job->report.rounds;
     job->report.score += report->score * (double)t->data->rows;
-    gram_machine_progress(job, 0.7, "training"); /* it solves at least twice before */
+    gram_machine_progress(job, 0.7, *job->about ? job->about : "training"); /* after two solves */
     return GRAM_OK;
 }
 
@@ -255,7 +256,7 @@ static gram_status train_leaf(gram_context *g, const struct task *t, struct mach
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
     if (t->held > 0)
         rest = gram_machine_part(data, 0, data->rows - t->held, y);
-    gram_machine_progress(t->job, 0, "training");
+    gram_machine_progress(t->job, 0, *t->job->about ? t->job->about : "training");
     if (params->iterations > 0 && rest.rows >= 10) {
         status = learn_metric(g, t, params, &rest, &metric, &report);
         last.start = &metric;

@@ -269,9 +269,22 @@ def test_which_checkpoints_are_refused(files, arguments, words, status):
     assert {p.name: p.read_bytes() for p in files.iterdir()} == before
 
 
-# ---- Files that are larger than the memory -----------------------------------------------------
+# ---- Memory ------------------------------------------------------------------------------------
 
 LITTLE = ["--memory", 1e-6]
+
+
+def test_the_preconditioner_stays_within_the_memory(files):
+    np.save("more.npy", RNG.uniform(-2, 2, size=(400, 12)))
+    np.save("of_more.npy", np.sin(2 * np.load("more.npy")[:, 0]))
+    options = ["more.npy", "of_more.npy", "-k", "gaussian", "-L", 5, "-r", 1e-4, "-t", 1e-7,
+               "--method", "cg"]  # fmt: skip
+    ranks = [gram_json("krr", *options, *more)["rank"] for more in ([], LITTLE, ["--memory", 4])]
+    assert ranks[1] == 100 < ranks[0] == ranks[2]
+
+
+# ---- Files that are larger than the memory -----------------------------------------------------
+
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i4"])
