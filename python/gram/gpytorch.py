@@ -33,6 +33,7 @@ __all__ = [
     "KernelOperator",
     "KroneckerOperator",
     "LaplaceKernel",
+    "MarginalLogLikelihood",
     "MaternKernel",
     "RBFKernel",
     "max_stored_bytes",
@@ -272,6 +273,62 @@ class LaplaceKernel(_Kernel):
 
     def form(self):
         return {"kernel": "lpq-laplace", "p": self.p, "exponent": self.exponent}
+
+
+class MarginalLogLikelihood(gpytorch.mlls.ExactMarginalLogLikelihood):
+    """The objective of an exact Gaussian process by gram.torch.log_marginal_likelihood.
+
+    It takes the place of gpytorch.mlls.ExactMarginalLogLikelihood.  The model's kernel is RBFKernel,
+    MaternKernel or LaplaceKernel of gram.gpytorch, or a gpytorch.kernels.ScaleKernel of one, of
+    points (n, k), which may have gradients too; the noise of its GaussianLikelihood is one number.
+    Mean, lengthscales, outputscale and noise have gradients, all from the same solves; as with
+    GPyTorch, the value is divided by n, and priors are added to it.
+    Options are method, probes, steps, tolerance, rank, seed and report, those of
+    gram.torch.log_marginal_likelihood.  Raises ValueError for another model, and else the same
+    errors.
+
+    >>> class Model(gpytorch.models.ExactGP):
+    ...     def __init__(self, x, y, likelihood):
+    ...         super().__init__(x, y, likelihood)
+    ...         self.mean_module = gpytorch.means.ConstantMean()
+    ...         self.covar_module = gpytorch.kernels.ScaleKernel(gram.gpytorch.RBFKernel())
+    ...     def forward(self, x):
+    ...         mean, covariance = self.mean_module(x), self.covar_module(x)
+    ...         return gpytorch.distributions.MultivariateNormal(mean, covariance)
+    >>> x, y = torch.tensor([[0.0], [1.0]]), torch.tensor([1.0, -1.0])
+    >>> model = Model(x, y, gpytorch.likelihoods.GaussianLikelihood())
+    >>> loss = -gram.gpytorch.MarginalLogLikelihood(model.likelihood, model)(model(x), y)
+    >>> loss.backward()
+    >>> round(loss.item(), 3), model.likelihood.noise_covar.raw_noise.grad is not None
+    (1.512, True)
+    """
+
+    def __init__(self, likelihood, model, **options):
+        super().__init__(likelihood, model)
+        self.options = options
+
+    def _parts(self, covariance):
+        """The kernel, its amplitude, and the points."""
+        kernel, amplitude = getattr(covariance, "kernel", None), 1.0
+        if isinstance(kernel, gpytorch.kernels.ScaleKernel):
+            kernel, amplitude = kernel.base_kernel, kernel.outputscale
+        if not isinstance(kernel, _Kernel) or covariance.x1.dim() != 2:
+            raise ValueError(
+                "gram.gpytorch.MarginalLogLikelihood: the covariance is that of "
+                f"{type(covariance if kernel is None else kernel).__name__}, expected a kernel of "
+                "gram.gpytorch of one matrix of points, or a ScaleKernel of one"
+            )
+        return kernel, amplitude, covariance.x1
+
+    def forward(self, function_dist, target, *params, **kwargs):
+        kernel, amplitude, x = self._parts(function_dist.lazy_covariance_matrix)
+        value = gram.torch.log_marginal_likelihood(
+            x, target - function_dist.mean, noise=self.likelihood.noise, amplitude=amplitude,
+            lengths=kernel.lengthscale.reshape(-1).expand(x.shape[-1]), **kernel.form(),
+            **self.options,
+        )  # fmt: skip
+        value = self._add_other_terms(value, params)
+        return value / max(1, x.shape[0])
 
 
 class KroneckerOperator(KroneckerProductLinearOperator):

@@ -302,8 +302,32 @@ def test_a_grid():
     torch.testing.assert_close(kernel(points, diag=True), torch.ones(20, dtype=torch.float64))
 
 
+@pytest.mark.parametrize("method", ["cholesky", "cg"])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_an_objective_by_the_same_solves(method, scaled):
+    """That of GPyTorch by a factorisation, with its gradients and priors."""
+    x, y, found = draw(60, 3), draw(60), []
+    options = {"method": method, "probes": 400, "tolerance": 1e-8}
+    for mll in (
+        lambda *parts: gg.MarginalLogLikelihood(*parts, **options),
+        gpytorch.mlls.ExactMarginalLogLikelihood,
+    ):
+        kernel = gg.MaternKernel(nu=2.5, ard_num_dims=3)
+        kernel.register_prior("p", gpytorch.priors.GammaPrior(2.0, 1.0), "lengthscale")
+        model = Model(x, y, gpytorch.kernels.ScaleKernel(kernel) if scaled else kernel)
+        value = mll(model.likelihood, model)(model(x), y)
+        value.backward()
+        found.append([value.detach(), *[p.grad for p in model.parameters()]])
+    close = 1e-6 if method == "cholesky" else 0.03
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=close, atol=close)
+
+
 def test_what_is_refused():
     x = draw(3, 1)
+    model = Model(x, draw(3), gpytorch.kernels.LinearKernel())
+    with pytest.raises(ValueError, match="the covariance is that of LinearKernel"):
+        gg.MarginalLogLikelihood(model.likelihood, model)(model(x), draw(3))
     with pytest.raises(TypeError, match="bandwidth is a tensor"):
         gg.KernelOperator(x, x, bandwidth=torch.ones(1))
     with pytest.raises(ValueError, match="nu is 2"):
