@@ -65,8 +65,8 @@ static const struct option_row rows[] = {
             1, 0x1p53, "so many iterations between two writes of it (default: by time alone)"),
     NUMBER("memory", 0, "GIB", offsetof(struct settings, memory), NULL, 1e-6, 1e6,
            "so many GiB of memory at most for the preconditioner of cg (default: a quarter of what "
-           "is available); with centres, read X in pieces where it would take more and is a .npy "
-           "file (default: all that is available)"),
+           "is available); read X in pieces where it would take more and is a .npy file, with "
+           "centres or by cg (default: all that is available)"),
     DTYPE(offsetof(struct settings, dtype),
           "auto: f32 if all inputs are float32 or float16 arrays, else f64"),
     OPTION_END,
@@ -97,7 +97,8 @@ static const struct option_group groups[] = {
 };
 
 enum {
-    MEDIAN_ROWS = 4096 /* of a file that is read in pieces */
+    MEDIAN_ROWS = 4096,      /* of a file that is read in pieces */
+    PREDICT_BYTES = 64 << 20 /* of one of them, for predictions by all rows */
 };
 
 /* What is read and what is found; memory NULL: not wanted. */
@@ -221,13 +222,11 @@ static enum exit_status load_some(struct problem *p, gram_dtype dtype, struct fa
     return CLI_OK;
 }
 
-/* X, or of a file that is too large for the memory some rows, where there are centres. */
+/* X, or some rows of a file that is too large for the memory, unless it is to be factorised. */
 static enum exit_status load_x(const struct settings *s, const char *path, struct problem *p,
                                struct failure *why)
 {
-    const bool centres = s->centres > 0 || s->centre_points;
-
-    if (centres)
+    if (s->method != GRAM_KRR_CHOLESKY)
         TRY(npy_rows_open(path, &p->file, why));
     if (p->file.stream && is_too_large(s, &p->file.file)) {
         const enum npy_type type = p->file.file.type;
@@ -419,6 +418,88 @@ static enum exit_status narrow(gram_context *g, struct problem *p, struct there 
     return status;
 }
 
+/* Columns of a vector or a matrix. */
+static gram_tensor by_columns(const gram_tensor *t)
+{
+    gram_tensor m = *t;
+
+    if (m.ndim == 1) {
+        m.ndim = 2;
+        m.shape[1] = m.stride[1] = 1;
+    }
+    return m;
+}
+
+/* out += k(Z, rows) alpha of some rows of X, which are on the host. */
+static enum exit_status predict_piece(gram_context *g, struct there *at, const struct matrix *piece,
+                                      const gram_tensor *alpha, struct matrix *part,
+                                      struct failure *why)
+{
+    struct device_matrix x = {.bytes = 0}, sum = {.bytes = 0};
+    enum exit_status status = device_matrix_send(g, piece, &x, why);
+
+    if (status == CLI_OK)
+        status = device_matrix_result(g, part, &sum, why);
+    if (status == CLI_OK) {
+        gram_tensor out = by_columns(&sum.t);
+        gram_status done;
+
+        interrupt_cancels(g);
+        done = gram_kernel_matmul(g, &at->z.t, &x.t, &at->kernel.options, alpha, NULL, &out);
+        done = interrupt_ends(done);
+        status =
+            done == GRAM_OK ? device_matrix_fetch(g, &sum, part, why) : fail_gram(why, done, g);
+    }
+    device_matrix_free(g, &sum);
+    device_matrix_free(g, &x);
+    return status;
+}
+
+static void add_matrix(const struct matrix *part, struct matrix *sum)
+{
+    for (int64_t i = 0; i < matrix_count(sum); i++)
+        if (sum->t.dtype == GRAM_F64)
+            ((double *)sum->t.data)[i] += ((const double *)part->t.data)[i];
+        else
+            ((float *)sum->t.data)[i] += ((const float *)part->t.data)[i];
+}
+
+/* Predictions by all rows of a file that is read in pieces. */
+static enum exit_status predict_by_pieces(gram_context *g, struct problem *p, struct there *at,
+                                          const gram_tensor *alpha, struct failure *why)
+{
+    const int64_t width = p->file.rows.columns;
+    const size_t row = (size_t)(width > 0 ? width : 1) * gram_dtype_size(p->x.t.dtype);
+    const int64_t most = (int64_t)(PREDICT_BYTES / row) + 1;
+    enum exit_status status = CLI_OK;
+    struct matrix part = {.memory = NULL};
+    char message[GRAM_ROWS_MESSAGE] = "";
+
+    memset(p->predictions.t.data, 0,
+           (size_t)matrix_count(&p->predictions) * gram_dtype_size(p->x.t.dtype));
+    TRY(matrix_allocate(&part, p->x.t.dtype, p->predictions.t.ndim, p->predictions.t.shape, why));
+    for (int64_t first = 0; first < p->rows && status == CLI_OK; first += most) {
+        const int64_t shape[2] = {p->rows - first < most ? p->rows - first : most, width};
+        gram_tensor right = *alpha;
+        struct matrix piece = {.memory = NULL};
+
+        right.data =
+            (char *)right.data + (size_t)(first * right.stride[0]) * gram_dtype_size(p->x.t.dtype);
+        right.shape[0] = shape[0];
+        status = matrix_allocate(&piece, p->x.t.dtype, 2, shape, why);
+        if (status == CLI_OK &&
+            p->file.rows.read(p->file.rows.user, first, shape[0], piece.t.data, message) != 0)
+            status = fail(why, CLI_IO, "%s: %s", text_name(p->file.path), message);
+        if (status == CLI_OK)
+            status = predict_piece(g, at, &piece, &right, &part, why);
+        if (status == CLI_OK)
+            add_matrix(&part, &p->predictions);
+        matrix_free(&piece);
+    }
+    matrix_free(&part);
+    return status;
+}
+
 static enum exit_status predict(gram_context *g, struct problem *p, struct there *at,
                                 struct failure *why)
 {
@@ -431,11 +512,9 @@ static enum exit_status predict(gram_context *g, struct problem *p, struct there
     TRY(device_matrix_send(g, &p->z, &at->z, why));
     TRY(device_matrix_result(g, &p->predictions, &at->predictions, why));
     TRY(narrow(g, p, at, &alpha, why));
-    right = *alpha, out = at->predictions.t;
-    if (right.ndim == 1) {
-        right.ndim = out.ndim = 2;
-        right.shape[1] = right.stride[1] = out.shape[1] = out.stride[1] = 1;
-    }
+    right = by_columns(alpha), out = by_columns(&at->predictions.t);
+    if (p->file.stream && !p->points.memory)
+        return predict_by_pieces(g, p, at, &right, why);
     interrupt_cancels(g);
     done = gram_kernel_matmul(g, &at->z.t, points, &at->kernel.options, &right, NULL, &out);
     done = interrupt_ends(done);
@@ -649,8 +728,9 @@ const struct command cmd_krr = {
         "function.\n\n"
         "X and Y are numeric tables in text or .npy arrays, with the same number of rows. Y may "
         "have several columns.\n\n"
-        "With centres, a .npy file X may be larger than the memory: it is then read in pieces, "
-        "once for each two products.\n\n"
+        "A .npy file X may be larger than the memory, unless the method is cholesky: it is then "
+        "read in pieces, with centres once for each two products, by cg about half as often as "
+        "there are pieces for each one.\n\n"
         "A solve that may take long, or be ended by others, takes --checkpoint: the same command "
         "with --resume then goes on where it ended, however it did. A file of other data is "
         "refused.\n\n"

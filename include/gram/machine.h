@@ -609,9 +609,10 @@ typedef struct gram_krr_options {
     int resume;                    /* 1: go on from the file, if it is there; 0: begin anew */
     double checkpoint_seconds;     /* between two writes */
     int64_t checkpoint_iterations; /* the same in iterations; both 0: 60 seconds */
-    const gram_rows *rows;         /* CENTRES: the points, in the place of x, which is NULL then */
-    int64_t memory; /* bytes that a preconditioner whose rank is 0 may grow to; 0: a quarter of the
-                       memory that is available where the context computes */
+    const gram_rows *rows; /* CENTRES, CG: the points, in the place of x, which is NULL then */
+    int64_t memory; /* bytes that a preconditioner whose rank is 0 may grow to, and, with rows,
+                       that eight blocks of CG take; 0: a quarter of the memory that is available
+                       where the context computes, and 64 MiB a block */
     gram_communicator *communicator; /* the ranks that share the solve; NULL: none */
 } gram_krr_options;
 
@@ -672,7 +673,10 @@ typedef struct gram_krr_options {
  *
  * Rows from a disk: with options.rows, x is NULL, and CENTRES reads the points in blocks of some
  * megabytes, once for each two products and once before the first, so that nothing of n by d is in
- * memory.  y, weights, centres and alpha have the dtype of the rows.  The answer is that of the
+ * memory.  CG, which AUTO means where there are no centres, takes the pairs of b blocks: a product
+ * reads the rows about b / 2 times, each 100 columns of the preconditioner once; beside four blocks
+ * it has n numbers for each column of the preconditioner, which is more than the points unless d is
+ * more than the rank.  y, weights, centres and alpha have the dtype of the rows.  The answer is that of the
  * same points in x, but for rounding, and a checkpoint of one serves the other.  GRAM_IO: rows
  * could not be read; the message has the words of options.rows->read.
  *

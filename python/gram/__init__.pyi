@@ -1621,7 +1621,7 @@ def krr_solve(
     warm_start: bool = False,
     seed: int = 0,
     row_weights: Array | None = None,
-    centres: int | Array,
+    centres: int | Array | None = None,
     rows: Any,
     memory: int | None = None,
     checkpoint: str | PathLike[str] | None = None,

@@ -124,6 +124,10 @@ struct krr_system {
     struct krr_pivots *pivots; /* NULL: drawn, and not noted */
     double memory;             /* bytes that K may take; 0: four fifths of what is available */
     struct krr_ranks *ranks;   /* that make the same preconditioner; NULL: a process alone */
+    /* out = K[:, row], n by count, where the elements of x are somewhere else; NULL: by x. */
+    gram_status (*column)(gram_context *g, void *user, const int64_t *row, int64_t count,
+                          const gram_tensor *out);
+    void *user;
 };
 
 struct krr_report {

@@ -24,6 +24,8 @@ static gram_status multiply(gram_context *g, struct krr_problem *p, const void *
     struct krr_kernel k = {.x = &x, .kernel = &p->wide_kernel, .call = p->call, .ranks = p->ranks};
 
     p->products++;
+    if (p->rows.read)
+        return gram_krr_rows_multiply(g, p, true, p->columns, v, out);
     return gram_krr_kernel_multiply(g, &k, p->columns, v, out);
 }
 

@@ -16,8 +16,19 @@
 
 enum {
     BLOCK_BYTES = 1 << 23, /* of a block in f64: long against a call, short against memory */
+    PAIR_BYTES = 1 << 26,  /* the same for CG, which reads all rows once for each block */
     LEAST_BLOCK = 256
 };
+
+/* Four blocks lie in memory at a time, and more of them where a block is less. */
+static int64_t block_bytes(const struct krr_problem *p)
+{
+    const int64_t memory = p->options.memory;
+
+    if (p->options.method == GRAM_KRR_CENTRES)
+        return BLOCK_BYTES;
+    return memory > 0 ? gram_least(memory / 8, PAIR_BYTES) : PAIR_BYTES;
+}
 
 gram_status gram_krr_rows_check(gram_context *g, const gram_rows *given, gram_rows *out)
 {
@@ -41,7 +52,7 @@ gram_status gram_krr_rows_open(gram_context *g, struct krr_problem *p)
     const int64_t row = gram_most(p->width, 1) * (int64_t)sizeof(double);
     size_t bytes;
 
-    p->block = gram_least(gram_most(BLOCK_BYTES / row, LEAST_BLOCK), gram_most(p->n, 1));
+    p->block = gram_least(gram_most(block_bytes(p) / row, LEAST_BLOCK), gram_most(p->n, 1));
     bytes = (size_t)(p->block * row);
     p->narrow_rows = gram_alloc(g, bytes);
     p->wide_rows = gram_alloc(g, bytes);
@@ -59,8 +70,8 @@ void gram_krr_rows_close(gram_context *g, struct krr_problem *p)
     p->narrow_rows = p->wide_rows = NULL;
 }
 
-static gram_status read_rows(gram_context *g, struct krr_problem *p, int64_t first, int64_t count,
-                             void *out)
+gram_status gram_krr_rows_read(gram_context *g, struct krr_problem *p, int64_t first, int64_t count,
+                               void *out)
 {
     char message[GRAM_ROWS_MESSAGE] = "";
 
@@ -72,8 +83,7 @@ static gram_status read_rows(gram_context *g, struct krr_problem *p, int64_t fir
                      *message ? message : "it does not say why");
 }
 
-/* Rows of the dtype in f64. */
-static const double *widen(const struct krr_problem *p, int64_t count)
+const double *gram_krr_rows_widen(const struct krr_problem *p, int64_t count)
 {
     if (p->dtype == GRAM_F64)
         return p->narrow_rows;
@@ -108,8 +118,8 @@ gram_status gram_krr_rows_scan(gram_context *g, struct krr_problem *p, krr_rows_
         struct krr_array there = {0};
         gram_status status;
 
-        TRY(read_rows(g, p, first, count, p->narrow_rows));
-        wide = widen(p, count);
+        TRY(gram_krr_rows_read(g, p, first, count, p->narrow_rows));
+        wide = gram_krr_rows_widen(p, count);
         TRY(check_block(g, p, first, count, wide));
         TRY(gram_krr_send(g, wide, (size_t)(count * p->width) * sizeof(double), &there));
         status = take(g, p, first, count, there.data);
@@ -125,7 +135,7 @@ gram_status gram_krr_rows_some(gram_context *g, struct krr_problem *p, const int
     const size_t bytes = (size_t)p->width * gram_dtype_size(p->dtype);
 
     for (int64_t i = 0; i < count; i++)
-        TRY(read_rows(g, p, row[i], 1, (char *)out + (size_t)i * bytes));
+        TRY(gram_krr_rows_read(g, p, row[i], 1, (char *)out + (size_t)i * bytes));
     return GRAM_OK;
 }
 
@@ -254,7 +264,7 @@ static gram_status block(gram_context *g, struct krr_problem *p, struct pass *w,
     const int64_t m = p->unknowns, columns = w->of->columns;
     const size_t size = gram_dtype_size(w->dtype), bytes = (size_t)(count * columns) * size;
     const gram_kernel_options *kernel = wide ? &p->wide_kernel : &p->kernel;
-    const void *rows = wide ? (const void *)widen(p, count) : p->narrow_rows;
+    const void *rows = wide ? (const void *)gram_krr_rows_widen(p, count) : p->narrow_rows;
     const gram_tensor centres =
         gram_krr_matrix(g, wide ? p->wide_centres.data : p->centres.data, m, p->width, w->dtype);
     const gram_tensor v = gram_krr_by_columns(g, w->of->v, m, columns, w->dtype);
@@ -305,7 +315,7 @@ gram_status gram_krr_rows_product(gram_context *g, struct krr_problem *p,
     for (int64_t first = 0; first < p->n && status == GRAM_OK; first += p->block) {
         const int64_t count = gram_least(p->block, p->n - first);
 
-        status = read_rows(g, p, first, count, p->narrow_rows);
+        status = gram_krr_rows_read(g, p, first, count, p->narrow_rows);
         if (status == GRAM_OK)
             status = block(g, p, &w, first, count);
     }

@@ -170,7 +170,7 @@ static gram_status view_centres(gram_context *g, struct krr_call *c, const gram_
 }
 
 /* options.rows in the place of x. */
-static gram_status take_rows(gram_context *g, struct krr_call *c, const gram_krr_options *o,
+static gram_status take_rows(gram_context *g, struct krr_call *c, gram_krr_options *o,
                              gram_rows *rows)
 {
     if (!o->rows)
@@ -178,10 +178,14 @@ static gram_status take_rows(gram_context *g, struct krr_call *c, const gram_krr
     if (c->x)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "x and options.rows are given, expected only one of them");
-    if (o->method != GRAM_KRR_CENTRES)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.rows is given without options.centres and "
-                         "options.centre_count, one of which it needs");
+    if (o->method == GRAM_KRR_CHOLESKY)
+        return gram_fail(
+            g, GRAM_INVALID_ARGUMENT,
+            "options.rows is given, but options.method is %d, GRAM_KRR_CHOLESKY, which "
+            "needs x",
+            (int)o->method);
+    if (o->method == GRAM_KRR_AUTO)
+        o->method = GRAM_KRR_CG;
     TRY(gram_krr_rows_check(g, o->rows, rows));
     c->views[0] = (struct gram_view){.rows = rows->rows, .cols = rows->columns};
     c->dtype = rows->dtype;

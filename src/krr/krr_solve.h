@@ -159,6 +159,11 @@ gram_status gram_krr_check_expression(gram_context *g, struct krr_problem *p);
 gram_status gram_krr_rows_check(gram_context *g, const gram_rows *given, gram_rows *out);
 gram_status gram_krr_rows_open(gram_context *g, struct krr_problem *p);
 void gram_krr_rows_close(gram_context *g, struct krr_problem *p);
+/* Some rows of the dtype, one after the other, to the host. */
+gram_status gram_krr_rows_read(gram_context *g, struct krr_problem *p, int64_t first, int64_t count,
+                               void *out);
+/* The rows of p->narrow_rows in f64, which are there until the next ones are. */
+const double *gram_krr_rows_widen(const struct krr_problem *p, int64_t count);
 /* Reads all rows once, refuses those that are not finite, makes their hash, and tells each block,
  * which is f64 and where the context computes. */
 typedef gram_status krr_rows_scan(gram_context *g, struct krr_problem *p, int64_t first,
@@ -180,6 +185,15 @@ struct krr_rows_pass {
 };
 gram_status gram_krr_rows_product(gram_context *g, struct krr_problem *p,
                                   const struct krr_rows_pass *of);
+
+/* krr_rows_cg.c */
+
+/* out = K v as gram_krr_kernel_multiply has it, of points in f64 (wide) or in the dtype. */
+gram_status gram_krr_rows_multiply(gram_context *g, struct krr_problem *p, bool wide,
+                                   int64_t columns, const void *v, void *out);
+/* krr_system.column of a problem. */
+gram_status gram_krr_rows_columns(gram_context *g, void *problem, const int64_t *row, int64_t count,
+                                  const gram_tensor *out);
 
 /* krr_checkpoint.c */
 

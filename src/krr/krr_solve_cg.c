@@ -51,7 +51,10 @@ static gram_status multiply(gram_context *g, void *user, int64_t columns, const 
     struct rounds *r = user;
 
     r->p->products++;
-    TRY(gram_krr_kernel_multiply(g, &r->kernel, columns, v, out));
+    if (r->p->rows.read)
+        TRY(gram_krr_rows_multiply(g, r->p, false, columns, v, out));
+    else
+        TRY(gram_krr_kernel_multiply(g, &r->kernel, columns, v, out));
     if (!g->backend->krr->wide_product)
         gram_krr_add_ridge(r->p->dtype, r->p->n, columns, r->diagonal, v, out);
     return GRAM_OK;
@@ -92,7 +95,9 @@ static gram_status make_room(gram_context *g, struct krr_problem *p, int64_t ran
 struct krr_system gram_krr_system_of(const gram_context *g, const struct krr_problem *p,
                                      struct krr_pivots *pivots)
 {
-    return (struct krr_system){.x = gram_krr_matrix(g, p->x.data, p->n, p->width, p->dtype),
+    return (struct krr_system){.column = p->rows.read ? gram_krr_rows_columns : NULL,
+                               .user = (void *)p,
+                               .x = gram_krr_matrix(g, p->x.data, p->n, p->width, p->dtype),
                                .kernel = &p->kernel,
                                .ridge = p->ridge,
                                .columns = p->columns,

@@ -170,12 +170,24 @@ static gram_tensor columns_view(const gram_context *g, const struct krr_precondi
     return gram_krr_by_columns(g, column_at(p, first), p->n, count, p->dtype);
 }
 
+/* K[:, S]. */
+static gram_status kernel_columns(gram_context *g, const struct krr_system *s, struct work *w,
+                                  int64_t count, const gram_tensor *out)
+{
+    gram_tensor points = gram_krr_matrix(g, w->points.data, count, s->x.shape[1], s->x.dtype);
+    gram_tensor next = *out;
+
+    if (s->column)
+        return s->column(g, s->user, w->pivot, count, out);
+    TRY(gather_points(g, &s->x, w, count));
+    return gram_kernel(g, &s->x, &points, s->kernel, &next);
+}
+
 /* C = K[:, S] - F F[S, :]^T into the next columns of the factor. */
 static gram_status residual_columns(gram_context *g, const struct krr_system *s,
                                     struct krr_preconditioner *p, struct work *w, int64_t done,
                                     int64_t count)
 {
-    gram_tensor points = gram_krr_matrix(g, w->points.data, count, s->x.shape[1], p->dtype);
     gram_tensor rows = gram_krr_matrix(g, w->factor.data, done, count, p->dtype);
     gram_tensor next = columns_view(g, p, done, count), before = columns_view(g, p, 0, done);
     gram_matmul_options options = GRAM_MATMUL_OPTIONS_INIT;
@@ -183,8 +195,7 @@ static gram_status residual_columns(gram_context *g, const struct krr_system *s,
     options.alpha = gram_number(-1);
     options.beta = gram_number(1);
     options.c = &next;
-    TRY(gather_points(g, &s->x, w, count));
-    TRY(gram_kernel(g, &s->x, &points, s->kernel, &next));
+    TRY(kernel_columns(g, s, w, count, &next));
     if (done == 0)
         return GRAM_OK;
     TRY(gather_pivots(g, p->n, p->dtype, w, (int64_t[2]){count, done}, p->factor.data,

@@ -302,6 +302,24 @@ def test_rows_are_read_in_pieces(files, dtype):
     gram("krr", "p.npy", "narrow.npy", "-r", 1, "--centre-points", "z.npy", *LITTLE)  # the median
 
 
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize("columns", [0, 2])
+def test_rows_are_read_in_pieces_by_cg(files, dtype, columns):
+    x, z = RNG.normal(size=(600, 3)).astype(dtype), RNG.normal(size=(9, 3)).astype(dtype)
+    np.save("p.npy", x)
+    np.save("z.npy", z)
+    np.save("t.npy", np.sin(x[:, :columns] if columns else x[:, 0]))
+    options = ["p.npy", "t.npy", *KERNEL, "-r", 0.1, "-t", 1e-4, "--predict", "z.npy",
+               "--predictions"]  # fmt: skip
+    gram_json("krr", *options, "whole.npy", "--method", "cg", "-o", "a.npy")
+    told = gram_json("krr", *options, "pieces.npy", "-o", "b.npy", *LITTLE)
+    assert told["reached"] and told["method"] == "cg"
+    np.testing.assert_allclose(np.load("b.npy"), np.load("a.npy"), atol=5e-3)
+    np.testing.assert_allclose(np.load("pieces.npy"), np.load("whole.npy"), atol=2e-3)
+    told = gram_json("krr", *options, "pieces.npy", "--method", "cholesky", *LITTLE)
+    assert told["method"] == "cholesky"  # which needs the matrix anyway
+
+
 def test_which_files_cannot_be_read_in_pieces(files):
     np.save("fortran.npy", np.asfortranarray(X))
     np.save("big.npy", X.astype(">f8"))

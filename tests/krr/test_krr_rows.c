@@ -247,7 +247,7 @@ static void what_cannot_be_read_is_said(struct harness *h)
 static void wrong_rows_are_refused(struct harness *h)
 {
     static const char *const said[] = {"x and options.rows are given",
-                                       "options.rows is given without options.centres",
+                                       "options.rows is given, but options.method",
                                        "options.rows is of -1 rows",
                                        "options.rows->dtype is",
                                        "options.rows->read is NULL",
@@ -261,8 +261,10 @@ static void wrong_rows_are_refused(struct harness *h)
 
         if (i == 0)
             c->options.rows = &c->rows;
-        if (i == 1)
+        if (i == 1) {
             c->options.centre_count = 0;
+            c->options.method = GRAM_KRR_CHOLESKY;
+        }
         if (i == 2)
             c->rows.rows = -1;
         if (i == 3)

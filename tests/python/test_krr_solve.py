@@ -311,6 +311,20 @@ def test_rows_that_are_read(dtype, tmp_path):
     assert gram.krr_solve(None, y, rows=small, centres=small[:5].astype(dtype), **given).any()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_that_are_read_by_conjugate_gradients(dtype, tmp_path):
+    x, y = problem(600, dtype=dtype)
+    given = dict(ridge=0.1, tolerance=1e-4, **KERNEL)
+    np.save(tmp_path / "x.npy", x)
+    whole = gram.krr_solve(x, y, method="cg", **given)
+    sliced, told = Sliced(x), {}
+    for rows in (tmp_path / "x.npy", sliced, blocks_of(x, [100, 500], [])):
+        alpha = gram.krr_solve(None, y, rows=rows, report=told, memory=1, **given)
+        np.testing.assert_allclose(alpha, whole, atol=5e-3)
+        assert told["reached"] and told["method"] == "cg" and alpha.dtype == dtype
+    assert max(sliced.asked) <= 256
+
+
 class Odd(Exception):
     pass
 
@@ -346,8 +360,8 @@ def test_rows_that_cannot_be_read(tmp_path):
         gram.krr_solve(None, y.astype(np.float32), rows=x, **given)
     with pytest.raises(TypeError, match="x and rows are given, expected None for x"):
         gram.krr_solve(x, y, rows=x, **given)
-    with pytest.raises(ValueError, match="rows is given without centres"):
-        gram.krr_solve(None, y, rows=x, ridge=0.1)
+    with pytest.raises(ValueError, match="rows is given, but method is"):
+        gram.krr_solve(None, y, rows=x, ridge=0.1, method="cholesky")
     with pytest.raises(TypeError, match="x is of type NoneType"):
         gram.krr_solve(None, y, ridge=0.1)
 
