@@ -29,9 +29,11 @@ static const struct option_row rows[] = {
     TEXT("row-weights", 0, "FILE", offsetof(struct settings, row_weights), NULL,
          "a column of numbers > 0, one for each row of X, by which its ridge is divided"),
     CHOICE(
-        "method", 0, "NAME", offsetof(struct settings, method), "auto", "auto|cholesky|cg|centres",
+        "method", 0, "NAME", offsetof(struct settings, method), "auto",
+        "auto|cholesky|cg|centres|blocks",
         "cholesky: a factorisation of K, which is stored; cg: conjugate gradients with products "
-        "with K, which is not; centres: fewer unknowns, see --centres; auto: centres if there are "
+        "with K, which is not; centres: fewer unknowns, see --centres; blocks: rows in blocks, while "
+        "--time-limit lasts; auto: centres if there are "
         "any, else cholesky up to some thousand rows"),
     INTEGER("centres", 0, "M", offsetof(struct settings, centres), NULL, 1, 0x1p31 - 1,
             "so many rows of X, which are drawn, are the centres: A has a row for each of them"),
@@ -226,7 +228,7 @@ static enum exit_status load_some(struct problem *p, gram_dtype dtype, struct fa
 static enum exit_status load_x(const struct settings *s, const char *path, struct problem *p,
                                struct failure *why)
 {
-    if (s->method != GRAM_KRR_CHOLESKY)
+    if (s->method != GRAM_KRR_CHOLESKY && s->method != GRAM_KRR_BLOCKS)
         TRY(npy_rows_open(path, &p->file, why));
     if (p->file.stream && is_too_large(s, &p->file.file)) {
         const enum npy_type type = p->file.file.type;
@@ -585,7 +587,7 @@ static enum exit_status compute(const struct settings *s, struct problem *p, str
 
 /* ---- Output ---------------------------------------------------------------------------------- */
 
-static const char *const methods[] = {"auto", "cholesky", "cg", "centres"};
+static const char *const methods[] = {"auto", "cholesky", "cg", "centres", "blocks"};
 static const char *const ends[] = {"reached", "rounding", "products", "time", "indefinite"};
 
 static void write_json(struct output *out, const gram_krr_report *r)

@@ -538,6 +538,7 @@ typedef enum gram_krr_method {
     GRAM_KRR_CHOLESKY = 1, /* the kernel matrix is stored and factorised in f64 */
     GRAM_KRR_CG = 2,       /* conjugate gradients by products with a matrix that is never stored */
     GRAM_KRR_CENTRES = 3,  /* fewer unknowns than rows: one per centre */
+    GRAM_KRR_BLOCKS = 4,   /* rows in blocks, one after the other, while there is time */
 } gram_krr_method;
 
 /* Why a solve ended. */
@@ -552,7 +553,7 @@ typedef enum gram_krr_end {
 /* What a solve has reached.  All numbers are those of the alpha that was written. */
 typedef struct gram_krr_report {
     size_t size;            /* set by the caller to sizeof(gram_krr_report) */
-    gram_krr_method method; /* CHOLESKY, CG or CENTRES */
+    gram_krr_method method; /* CHOLESKY, CG, CENTRES or BLOCKS */
     int reached;            /* 1: the tolerance, in every column */
     gram_krr_end end;
     int64_t rank;          /* of the preconditioner; 0: there was none */
@@ -670,6 +671,16 @@ typedef struct gram_krr_options {
  *   prediction_sup = sqrt(max k(x_i, x_i)) |q|_S / ridge,
  * and includes an allowance for rounding.  Small ridges make both pessimistic.  report->rank is m,
  * products counts those with K_nm and with K_mn, and options.rank is not used.
+ *
+ * BLOCKS: block coordinate descent.  A block of n / 32 rows, 256 at least and 4,000 at most, is drawn
+ * without replacement, and its part of alpha becomes the best one beside the others, by a Cholesky
+ * factorisation in f64.  A pass over all blocks takes the time of two products of CG, for nothing
+ * of the size of n but vectors; an answer is there from the first block on, where a preconditioner
+ * of CG is still being made.  The error never grows in the norm of K + diag(ridge / weight), its
+ * residual may.  It ends at options.time_limit, which leaves time for the certificate, after as
+ * many passes as options.products says, or where the residuals of a pass may be small enough and
+ * the true one is.  CG is quicker to a small residual.  After Tu et al., arXiv:1602.05310, and
+ * Rathore et al., arXiv:2407.10070.
  *
  * Rows from a disk: with options.rows, x is NULL, and CENTRES reads the points in blocks of some
  * megabytes, once for each two products and once before the first, so that nothing of n by d is in

@@ -149,7 +149,7 @@ static int read_checkpoint(PyObject *const *v, struct request *r)
 
 static int read_choices(PyObject *const *v, struct request *r)
 {
-    static const char *const methods[] = {"auto", "cholesky", "cg", "centres", NULL};
+    static const char *const methods[] = {"auto", "cholesky", "cg", "centres", "blocks", NULL};
     int method = GRAM_KRR_AUTO;
     bool refine = false, warm_start = false;
 
@@ -423,7 +423,7 @@ static gram_status work(void *argument)
 /* Writes the report into the caller's dict. */
 static int tell(PyObject *dict, const gram_krr_report *report)
 {
-    static const char *const methods[] = {"auto", "cholesky", "cg", "centres"};
+    static const char *const methods[] = {"auto", "cholesky", "cg", "centres", "blocks"};
     static const char *const ends[] = {"reached", "rounding", "products", "time", "indefinite"};
     PyObject *items = Py_BuildValue(
         "{s:s,s:O,s:s,s:L,s:L,s:d,s:d,s:d,s:d,s:d,s:d}", "method", methods[report->method],
@@ -449,7 +449,8 @@ const char py_krr_solve_doc[] =
     "rank columns (None: by n, and more while it iterates, where a count of operations says\n"
     "that they pay, up to memory bytes, by default a quarter of what is there; 0: without),\n"
     "n * rank numbers of memory.  \"auto\" takes the former up to 6,000 rows, or 16,000 on a\n"
-    "GPU.  The call ends when the relative residual\n"
+    "GPU.  \"blocks\" solves for some rows after the others, while time_limit lasts: an answer is\n"
+    "there early, but \"cg\" is quicker to a small residual.  The call ends when the relative residual\n"
     "of every column is at most tolerance (None: 0.01); with held_out_rmse, the root mean\n"
     "squared error of predictions on rows that were held out, when predictions would change by\n"
     "at most tolerance (None: 0.03) times as much.  It ends too after so many products (None:\n"

@@ -68,20 +68,22 @@ static gram_status check_checkpoint(gram_context *g, const gram_krr_options *o)
                          o->resume                      ? "resume"
                          : o->checkpoint_iterations > 0 ? "checkpoint_iterations"
                                                         : "checkpoint_seconds");
-    if (o->checkpoint && o->method == GRAM_KRR_CHOLESKY)
+    if (o->checkpoint && (o->method == GRAM_KRR_CHOLESKY || o->method == GRAM_KRR_BLOCKS))
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.checkpoint is given, but options.method is %d, "
-                         "GRAM_KRR_CHOLESKY, which keeps none",
-                         (int)o->method);
+                         "options.checkpoint is given, but options.method is %d, GRAM_KRR_%s, "
+                         "which keeps none",
+                         (int)o->method, o->method == GRAM_KRR_BLOCKS ? "BLOCKS" : "CHOLESKY");
     return GRAM_OK;
 }
 
 static gram_status check_options(gram_context *g, gram_krr_options *o)
 {
-    if (o->method < GRAM_KRR_AUTO || o->method > GRAM_KRR_CENTRES)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.method is %d, expected GRAM_KRR_AUTO, _CHOLESKY, _CG or _CENTRES",
-                         (int)o->method);
+    if (o->method < GRAM_KRR_AUTO || o->method > GRAM_KRR_BLOCKS)
+        return gram_fail(
+            g, GRAM_INVALID_ARGUMENT,
+            "options.method is %d, expected GRAM_KRR_AUTO, _CHOLESKY, _CG, _CENTRES or "
+            "_BLOCKS",
+            (int)o->method);
     TRY(check_centres(g, o));
     TRY(check_number(g, "ridge", o->ridge));
     TRY(check_number(g, "tolerance", o->tolerance));
@@ -178,12 +180,12 @@ static gram_status take_rows(gram_context *g, struct krr_call *c, gram_krr_optio
     if (c->x)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "x and options.rows are given, expected only one of them");
-    if (o->method == GRAM_KRR_CHOLESKY)
+    if (o->method == GRAM_KRR_CHOLESKY || o->method == GRAM_KRR_BLOCKS)
         return gram_fail(
             g, GRAM_INVALID_ARGUMENT,
-            "options.rows is given, but options.method is %d, GRAM_KRR_CHOLESKY, which "
-            "needs x",
-            (int)o->method);
+            "options.rows is given, but options.method is %d, GRAM_KRR_%s, which needs "
+            "x",
+            (int)o->method, o->method == GRAM_KRR_BLOCKS ? "BLOCKS" : "CHOLESKY");
     if (o->method == GRAM_KRR_AUTO)
         o->method = GRAM_KRR_CG;
     TRY(gram_krr_rows_check(g, o->rows, rows));
@@ -606,6 +608,11 @@ static gram_status verdict(gram_context *g, const struct krr_problem *p, const g
                          "the kernel matrix plus a ridge of %g is not positive definite in f64: "
                          "the leading minor of order %d is not positive",
                          p->options.ridge, (int)minor);
+    if (r->end == GRAM_KRR_INDEFINITE && p->options.method == GRAM_KRR_BLOCKS)
+        return gram_fail(g, GRAM_NUMERICAL,
+                         "the kernel matrix of a block plus a ridge of %g is not positive definite "
+                         "in f64; the relative residual is %.3g",
+                         p->options.ridge, r->residual);
     if (r->end == GRAM_KRR_INDEFINITE)
         return gram_fail(g, GRAM_NUMERICAL,
                          "the kernel matrix plus a ridge of %g is not positive definite: p^T A p "
@@ -657,6 +664,10 @@ static gram_status run(gram_context *g, struct krr_problem *p, gram_krr_report *
     if (method == GRAM_KRR_CENTRES) {
         TRY(gram_krr_checkpoint_open(g, p));
         return gram_krr_centres(g, p, report, last, minor);
+    }
+    if (method == GRAM_KRR_BLOCKS) {
+        report->method = method;
+        return gram_krr_blocks(g, p, last);
     }
     if (dense) {
         TRY(solve_dense(g, p, minor));

@@ -226,6 +226,9 @@ struct krr_system gram_krr_system_of(const gram_context *g, const struct krr_pro
 gram_status gram_krr_rounds(gram_context *g, struct krr_problem *p, struct krr_cg_report *last,
                             int64_t *rank);
 
+/* krr_blocks.c: from alpha to the best alpha, of which residual is then the true one. */
+gram_status gram_krr_blocks(gram_context *g, struct krr_problem *p, struct krr_cg_report *last);
+
 /* krr_rank.c */
 
 /* Whether columns may be appended, and up to which rank. */

@@ -42,7 +42,7 @@ def files(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("method", ["auto", "cholesky", "cg"])
+@pytest.mark.parametrize("method", ["auto", "cholesky", "cg", "blocks"])
 @pytest.mark.parametrize("kind", ["npy", "csv"])
 def test_coefficients_predictions_and_report(files, kind, method):
     told = gram_json("krr", f"x.{kind}", f"y.{kind}", *KERNEL, "--ridge", 0.1, "--row-weights",
@@ -52,7 +52,7 @@ def test_coefficients_predictions_and_report(files, kind, method):
     np.testing.assert_allclose(np.load("a.npy"), alpha, atol=1e-7)
     found = np.load("p.npy") if kind == "npy" else np.loadtxt("p.csv", delimiter=",")
     np.testing.assert_allclose(found, gaussian(Z, X) @ alpha, atol=1e-7)
-    assert told["method"] == ("cg" if method == "cg" else "cholesky")
+    assert told["method"] == ("cholesky" if method == "auto" else method)
     assert told["reached"] and told["end"] == "reached" and told["residual"] <= 1e-10
     assert told["products"] >= 1 and told["seconds"] > 0
     assert 0 < told["prediction_rms"] < told["prediction_sup"]
@@ -116,7 +116,7 @@ def test_a_kernel_that_is_not_positive_definite(files):
 WRONG = [
     (["x.npy", "y.npy"], "--ridge is not given", USAGE),
     (["x.npy", "y.npy", "-r", "-1"], "--ridge is -1", USAGE),
-    (["x.npy", "y.npy", "-r", "1", "--method", "lu"], "one of auto|cholesky|cg|centres", USAGE),
+    (["x.npy", "y.npy", "-r", "1", "--method", "lu"], "one of auto|cholesky|cg|centres|blocks", USAGE),
     (["x.npy", "y.npy", "-r", "1", "--products", "0"], "--products is 0", USAGE),
     (["x.npy", "y.npy", "-r", "1", "-t", "0"], "--tolerance is 0", USAGE),
     (["x.npy", "y.npy", "-r", "1", "-k", "linear", "-L", "2"], "--bandwidth means nothing", USAGE),

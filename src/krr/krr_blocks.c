@@ -1,0 +1,281 @@
+/*
+ * krr_blocks.c - gram_krr_solve by blocks: an answer at any time, of as many passes as there is
+ * time for
+ *
+ * For a block B of rows, drawn without replacement until a pass has taken all of them,
+ *
+ *   alpha_B += (K_BB + D_B)^-1 (y_B - K_Bn alpha - D_B alpha_B),
+ *
+ * the alpha that is best in the norm of A = K + D among those that differ from the former one in B:
+ * the error never grows in that norm.  A pass costs one product with K, of which no half is saved.
+ * The squares of what is in brackets, summed over a pass, tell how large the residual is, so that
+ * the true one is computed only where the tolerance may be reached, and at the end.
+ *
+ * Block coordinate descent, or sketch and project with coordinates: R. Gower and P. Richtarik,
+ * Randomized iterative methods for linear systems, SIAM J. Matrix Anal. Appl. 36 (2015); S. Tu, R.
+ * Roelofs, S. Venkataraman and B. Recht, Large scale kernel learning using block coordinate
+ * descent, arXiv:1602.05310 (2016).
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "core/backend.h"
+#include "core/random.h"
+#include "krr_solve.h"
+#include <math.h>
+#include <string.h>
+
+enum {
+    LEAST_ROWS = 256, /* of a block */
+    MOST_ROWS = 4000, /* whose factorisation takes less than the product unless n is small */
+    SHARE = 32        /* blocks of a pass, where they are neither smaller nor larger */
+};
+
+/* What a solve works with.  Arrays of the context's place unless they are of the host. */
+struct blocks {
+    struct krr_problem *p;
+    int64_t rows;   /* of a block */
+    bool wide;      /* products in f64 */
+    int64_t *order; /* n, on the host */
+    double *seen;   /* per column: squares of the residuals of a pass so far */
+    double *ridge;  /* of a block, on the host */
+    double *right;  /* block by columns, on the host */
+    void *narrow;   /* n by columns of the product's dtype, on the host */
+    void *memory;   /* of these */
+    size_t bytes;
+    struct krr_array index, x, wide_x, matrix, alpha, product, solution, code;
+    double certificate; /* seconds of a true residual */
+};
+
+static gram_dtype dtype_of(const struct blocks *w)
+{
+    return w->wide ? GRAM_F64 : w->p->dtype;
+}
+
+static int64_t block_rows(int64_t n)
+{
+    return gram_least(gram_most(gram_least(n / SHARE, MOST_ROWS), LEAST_ROWS), n);
+}
+
+static gram_status blocks_open(gram_context *g, struct blocks *w)
+{
+    const struct krr_problem *p = w->p;
+    const size_t n = (size_t)p->n, columns = (size_t)p->columns, rows = (size_t)w->rows;
+    const size_t size = gram_dtype_size(dtype_of(w)), width = (size_t)p->width;
+    const size_t more = n * columns * size;
+    double *at;
+
+    w->bytes = (n + columns + rows + rows * columns) * sizeof(double) + more;
+    w->memory = gram_alloc(g, w->bytes);
+    if (!w->memory)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", w->bytes);
+    w->order = w->memory;
+    at = (double *)w->memory + n;
+    w->seen = at, at += columns;
+    w->ridge = at, at += rows;
+    w->right = at, at += rows * columns;
+    w->narrow = at;
+    for (int64_t i = 0; i < p->n; i++)
+        w->order[i] = i;
+    TRY(gram_krr_allocate(g, rows * sizeof *w->order, &w->index));
+    TRY(gram_krr_allocate(g, rows * width * size, &w->x));
+    TRY(gram_krr_allocate(g, rows * width * sizeof(double), &w->wide_x));
+    TRY(gram_krr_allocate(g, rows * rows * sizeof(double), &w->matrix));
+    TRY(gram_krr_allocate(g, more, &w->alpha));
+    TRY(gram_krr_allocate(g, rows * columns * size, &w->product));
+    TRY(gram_krr_allocate(g, rows * columns * sizeof(double), &w->solution));
+    return gram_krr_allocate(g, sizeof(int32_t), &w->code);
+}
+
+static void blocks_close(gram_context *g, struct blocks *w)
+{
+    gram_krr_free(g, &w->index);
+    gram_krr_free(g, &w->x);
+    gram_krr_free(g, &w->wide_x);
+    gram_krr_free(g, &w->matrix);
+    gram_krr_free(g, &w->alpha);
+    gram_krr_free(g, &w->product);
+    gram_krr_free(g, &w->solution);
+    gram_krr_free(g, &w->code);
+    if (w->memory)
+        gram_free(g, w->memory, w->bytes);
+}
+
+/* The rows of a block, of points of a dtype. */
+static gram_status gather(gram_context *g, const struct blocks *w, int64_t count, gram_dtype dtype,
+                          const struct krr_array *from, const struct krr_array *to)
+{
+    const struct krr_gather op = {.dtype = dtype,
+                                  .count = count,
+                                  .width = w->p->width,
+                                  .index = w->index.data,
+                                  .x = from->data,
+                                  .out = to->data};
+
+    return gram_krr_gather(g, &op);
+}
+
+/* right = y_B - K_Bn alpha - D_B alpha_B. */
+static gram_status block_residual(gram_context *g, struct blocks *w, const int64_t *row,
+                                  int64_t count)
+{
+    const struct krr_problem *p = w->p;
+    const gram_dtype dtype = dtype_of(w);
+    const size_t size = gram_dtype_size(dtype);
+    const struct krr_array *points = w->wide ? &p->wide_x : &p->x;
+    const gram_tensor x = gram_krr_matrix(g, w->x.data, count, p->width, dtype);
+    const gram_tensor all = gram_krr_matrix(g, points->data, p->n, p->width, dtype);
+    const gram_tensor alpha = gram_krr_by_columns(g, w->alpha.data, p->n, p->columns, dtype);
+    gram_tensor out = gram_krr_by_columns(g, w->product.data, count, p->columns, dtype);
+
+    for (int64_t i = 0; i < p->n * p->columns; i++)
+        krr_set_element(dtype, w->narrow, i, p->alpha[i]);
+    TRY(gram_krr_store(g, w->alpha.data, w->narrow, (size_t)(p->n * p->columns) * size));
+    TRY(gather(g, w, count, dtype, points, &w->x));
+    TRY(gram_kernel_matmul(g, &x, &all, w->wide ? &p->wide_kernel : &p->kernel, &alpha, NULL,
+                           &out));
+    TRY(gram_krr_fetch(g, w->narrow, w->product.data, (size_t)(count * p->columns) * size));
+    for (int64_t j = 0; j < p->columns; j++)
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t at = j * p->n + row[i];
+            double *r = &w->right[j * count + i];
+
+            *r = p->y[at] - krr_element(dtype, w->narrow, j * count + i) -
+                 p->ridge[row[i]] * p->alpha[at];
+            w->seen[j] += *r * *r;
+        }
+    return GRAM_OK;
+}
+
+/* right = (K_BB + D_B)^-1 right, in f64. */
+static gram_status block_solve(gram_context *g, struct blocks *w, const int64_t *row, int64_t count,
+                               int32_t *code)
+{
+    const struct krr_problem *p = w->p;
+    const size_t bytes = (size_t)(count * p->columns) * sizeof(double);
+    const gram_tensor x = gram_krr_matrix(g, w->wide_x.data, count, p->width, GRAM_F64);
+    gram_tensor k = gram_krr_matrix(g, w->matrix.data, count, count, GRAM_F64);
+    gram_tensor b = gram_krr_by_columns(g, w->solution.data, count, p->columns, GRAM_F64);
+    const gram_tensor info = {.data = w->code.data, .dtype = GRAM_I32, .device = k.device};
+    gram_solve_options options = GRAM_SOLVE_OPTIONS_INIT;
+
+    options.factor = &k;
+    for (int64_t i = 0; i < count; i++)
+        w->ridge[i] = p->ridge[row[i]];
+    TRY(gather(g, w, count, GRAM_F64, &p->wide_x, &w->wide_x));
+    TRY(gram_krr_store(g, w->solution.data, w->right, bytes));
+    TRY(gram_kernel(g, &x, NULL, &p->wide_kernel, &k));
+    TRY(gram_krr_add_diagonal(g, &k, w->ridge));
+    TRY(gram_solve_cholesky(g, &k, &b, &options, &b, (gram_tensor *)&info));
+    TRY(gram_krr_fetch(g, code, w->code.data, sizeof *code));
+    return gram_krr_fetch(g, w->right, w->solution.data, bytes);
+}
+
+static gram_status one_block(gram_context *g, struct blocks *w, const int64_t *row, int64_t count,
+                             int32_t *code)
+{
+    struct krr_problem *p = w->p;
+
+    TRY(gram_krr_store(g, w->index.data, row, (size_t)count * sizeof *row));
+    TRY(block_residual(g, w, row, count));
+    TRY(block_solve(g, w, row, count, code));
+    g->call = p->call;
+    for (int64_t j = 0; *code == 0 && j < p->columns; j++)
+        for (int64_t i = 0; i < count; i++)
+            p->alpha[j * p->n + row[i]] += w->right[j * count + i];
+    return GRAM_OK;
+}
+
+/* Whether there is no time for a further block and the last residual. */
+static bool is_late(const struct blocks *w)
+{
+    const struct krr_problem *p = w->p;
+
+    return gram_krr_seconds_left(p) <= (p->options.time_limit > 0 ? 1.2 * w->certificate : 0);
+}
+
+/* All blocks once, or those there is time for; *late then. */
+static gram_status pass(gram_context *g, struct blocks *w, uint64_t *random, bool *late,
+                        int32_t *code)
+{
+    struct krr_problem *p = w->p;
+
+    memset(w->seen, 0, (size_t)p->columns * sizeof *w->seen);
+    gram_random_choose(random, w->order, p->n, p->n);
+    p->products++;
+    for (int64_t first = 0; first < p->n && *code == 0; first += w->rows) {
+        *late = is_late(w);
+        if (*late)
+            return GRAM_OK;
+        TRY(one_block(g, w, w->order + first, gram_least(w->rows, p->n - first), code));
+    }
+    return GRAM_OK;
+}
+
+/* Whether the residuals that a pass has seen may be good enough at its end. */
+static bool may_be_reached(const struct blocks *w)
+{
+    for (int64_t j = 0; j < w->p->columns; j++)
+        if (!(sqrt(w->seen[j]) <= 1.5 * w->p->target[j]))
+            return false;
+    return true;
+}
+
+/* The true residual; the better one of alpha and best stays in alpha and in best. */
+static gram_status certify(gram_context *g, struct blocks *w, double *excess)
+{
+    struct krr_problem *p = w->p;
+    const size_t bytes = (size_t)(p->n * p->columns) * sizeof *p->best;
+    const double start = gram_seconds();
+    double now;
+
+    TRY(gram_krr_residual(g, p));
+    w->certificate = fmax(w->certificate, gram_seconds() - start);
+    now = gram_krr_excess(p);
+    if (now < *excess) {
+        memcpy(p->best, p->alpha, bytes);
+        *excess = now;
+        return GRAM_OK;
+    }
+    memcpy(p->alpha, p->best, bytes);
+    return gram_krr_residual(g, p);
+}
+
+static gram_status passes(gram_context *g, struct blocks *w, struct krr_cg_report *last)
+{
+    struct krr_problem *p = w->p;
+    uint64_t random = p->options.seed;
+    double excess = gram_krr_excess(p);
+    int32_t code = 0;
+    bool late = false;
+
+    memcpy(p->best, p->alpha, (size_t)(p->n * p->columns) * sizeof *p->best);
+    last->end = KRR_CG_ITERATIONS;
+    while (excess > 1 && !late && code == 0 && p->products + 2 < p->options.products) {
+        TRY(pass(g, w, &random, &late, &code));
+        if (!late && code == 0 && may_be_reached(w))
+            TRY(certify(g, w, &excess));
+    }
+    if (late)
+        last->end = KRR_CG_SECONDS;
+    if (code != 0) {
+        last->end = KRR_CG_INDEFINITE;
+        last->curvature = 0;
+    }
+    return excess > 1 ? certify(g, w, &excess) : GRAM_OK;
+}
+
+gram_status gram_krr_blocks(gram_context *g, struct krr_problem *p, struct krr_cg_report *last)
+{
+    struct blocks w = {
+        .p = p, .rows = block_rows(p->n), .wide = p->dtype == GRAM_F64 || p->options.refine};
+    const double start = gram_seconds();
+    gram_status status = gram_krr_residual(g, p);
+
+    w.certificate = gram_seconds() - start;
+    if (status == GRAM_OK)
+        status = blocks_open(g, &w);
+    if (status == GRAM_OK)
+        status = passes(g, &w, last);
+    blocks_close(g, &w);
+    return status;
+}
