@@ -28,13 +28,12 @@ static const struct option_row rows[] = {
            "added to the diagonal of K; it is not multiplied by the number of rows"),
     TEXT("row-weights", 0, "FILE", offsetof(struct settings, row_weights), NULL,
          "a column of numbers > 0, one for each row of X, by which its ridge is divided"),
-    CHOICE(
-        "method", 0, "NAME", offsetof(struct settings, method), "auto",
-        "auto|cholesky|cg|centres|blocks",
-        "cholesky: a factorisation of K, which is stored; cg: conjugate gradients with products "
-        "with K, which is not; centres: fewer unknowns, see --centres; blocks: rows in blocks, while "
-        "--time-limit lasts; auto: centres if there are "
-        "any, else cholesky up to some thousand rows"),
+    CHOICE("method", 0, "NAME", offsetof(struct settings, method), "auto",
+           "auto|cholesky|cg|centres|blocks",
+           "cholesky: a factorisation of K, which is stored; cg: conjugate gradients with products "
+           "with K, which is not; centres: fewer unknowns, see --centres; blocks: rows in blocks, "
+           "while --time-limit lasts; auto: centres if there are any, else cholesky up to some "
+           "thousand rows"),
     INTEGER("centres", 0, "M", offsetof(struct settings, centres), NULL, 1, 0x1p31 - 1,
             "so many rows of X, which are drawn, are the centres: A has a row for each of them"),
     TEXT("centre-points", 0, "FILE", offsetof(struct settings, centre_points), NULL,

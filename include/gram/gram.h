@@ -22,9 +22,9 @@
  *   natural gradients, K-FAC and EKFAC               layers.h     gram_kfac_create
  *   Shampoo, SOAP or Muon                            optimizer.h  gram_optimizer_create
  *   a model of a table, trained and applied          machine.h    gram_machine_fit
- *   leave-one-out errors of a path of ridges         machine.h    gram_krr_path
- *   kernel ridge regression of many rows             machine.h    gram_krr_solve
- *   variances of Gaussian processes                  machine.h    gram_krr_variance
+ *   leave-one-out errors of a path of ridges         krr.h        gram_krr_path
+ *   kernel ridge regression of many rows             krr.h        gram_krr_solve
+ *   variances of Gaussian processes                  krr.h        gram_krr_variance
  *   a context, a tensor, the message of an error     core.h       gram_context_create
  *   memory of a GPU, kernels compiled ahead, tuning  device.h     gram_memory_allocate, gram_tune
  *   lists of matrices; several GPUs, MPI, NCCL       multi.h      gram_eigh_many
@@ -78,6 +78,7 @@
 #include "device.h"
 #include "eigh.h"
 #include "kron.h"
+#include "krr.h"
 #include "layers.h"
 #include "linalg.h"
 #include "machine.h"

@@ -278,11 +278,11 @@ class LaplaceKernel(_Kernel):
 class MarginalLogLikelihood(gpytorch.mlls.ExactMarginalLogLikelihood):
     """The objective of an exact Gaussian process by gram.torch.log_marginal_likelihood.
 
-    It takes the place of gpytorch.mlls.ExactMarginalLogLikelihood.  The model's kernel is RBFKernel,
-    MaternKernel or LaplaceKernel of gram.gpytorch, or a gpytorch.kernels.ScaleKernel of one, of
-    points (n, k), which may have gradients too; the noise of its GaussianLikelihood is one number.
-    Mean, lengthscales, outputscale and noise have gradients, all from the same solves; as with
-    GPyTorch, the value is divided by n, and priors are added to it.
+    It takes the place of gpytorch.mlls.ExactMarginalLogLikelihood.  The model's kernel is
+    RBFKernel, MaternKernel or LaplaceKernel of gram.gpytorch, or a gpytorch.kernels.ScaleKernel of
+    one, of points (n, k), which may have gradients too; the noise of its GaussianLikelihood is one
+    number.  Mean, lengthscales, outputscale and noise have gradients, all from the same solves; as
+    with GPyTorch, the value is divided by n, and priors are added to it.
     Options are method, probes, steps, tolerance, rank, seed and report, those of
     gram.torch.log_marginal_likelihood.  Raises ValueError for another model, and else the same
     errors.

@@ -31,10 +31,11 @@ struct shared {
 
 static gram_status refuse_some(gram_context *g, const gram_krr_options *o)
 {
-    const char *name = o->method == GRAM_KRR_CENTRES ? "method GRAM_KRR_CENTRES"
-                       : o->rows                     ? "rows"
-                       : o->checkpoint               ? "checkpoint"
-                                                     : NULL;
+    const char *name = o->method == GRAM_KRR_CENTRES  ? "method GRAM_KRR_CENTRES"
+                       : o->method == GRAM_KRR_BLOCKS ? "method GRAM_KRR_BLOCKS"
+                       : o->rows                      ? "rows"
+                       : o->checkpoint                ? "checkpoint"
+                                                      : NULL;
 
     return name ? gram_fail(g, GRAM_UNSUPPORTED,
                             "options.%s is given, which there is not with options.communicator",

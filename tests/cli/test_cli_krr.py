@@ -116,7 +116,7 @@ def test_a_kernel_that_is_not_positive_definite(files):
 WRONG = [
     (["x.npy", "y.npy"], "--ridge is not given", USAGE),
     (["x.npy", "y.npy", "-r", "-1"], "--ridge is -1", USAGE),
-    (["x.npy", "y.npy", "-r", "1", "--method", "lu"], "one of auto|cholesky|cg|centres|blocks", USAGE),
+    (["x.npy", "y.npy", "-r", "1", "--method", "lu"], "auto|cholesky|cg|centres|blocks", USAGE),
     (["x.npy", "y.npy", "-r", "1", "--products", "0"], "--products is 0", USAGE),
     (["x.npy", "y.npy", "-r", "1", "-t", "0"], "--tolerance is 0", USAGE),
     (["x.npy", "y.npy", "-r", "1", "-k", "linear", "-L", "2"], "--bandwidth means nothing", USAGE),

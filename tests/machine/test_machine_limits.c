@@ -92,8 +92,8 @@ static void data_free(struct machine_data *data)
     free((void *)data->y);
 }
 
-/* Products that are quick leave all rows in one leaf, and the stage says so; those of many more rows
- * do not. */
+/* Products that are quick leave all rows in one leaf, and the stage says so; those of many more
+ * rows do not. */
 static void time_is_a_limit_too(struct harness *h)
 {
     const gram_table table = {MANY, WIDTH, NULL};
