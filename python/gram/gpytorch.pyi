@@ -44,6 +44,9 @@ class LaplaceKernel(_Kernel):
 class MarginalLogLikelihood(gpytorch.mlls.ExactMarginalLogLikelihood):
     options: dict[str, Any]
     def __init__(self, likelihood: Any, model: Any, **options: Any) -> None: ...
+    def forward(
+        self, function_dist: Any, target: torch.Tensor, *params: Any, **kwargs: Any
+    ) -> torch.Tensor: ...
 
 class KroneckerOperator(KroneckerProductLinearOperator): ...
 
