@@ -2,10 +2,9 @@
  * machine_tree.c - rows split in halves along directions in which the target changes
  *
  * The direction is the leading eigenvector of the average gradient outer product G of a small
- * machine trained on a sample of the rows (as in xRFM, arXiv:2508.10053).  The small machine has
- * the metric that the machine itself begins with or, if it learns one, that of a first round on a
- * sample of all rows.  Rows near the median go to both sides, so that the leaves agree where they
- * meet.
+ * machine trained on a sample of the rows (as in xRFM, arXiv:2508.10053).  It has no metric: with
+ * that of a first round of feature learning, whose directions are sharper, the leaves predict new
+ * rows worse.  Rows near the median go to both sides, so that the leaves agree where they meet.
  *
  * Of several trees, all but the first have directions drawn from a normal distribution with the
  * covariance G, so that they differ in their splits, and split most where the target changes most.
@@ -170,10 +169,9 @@ struct builder {
     int64_t leaf_rows;
     struct machine_tree *tree;
     struct machine_leaf_rows *rows;
-    struct machine_metric metric; /* full; of the small machines */
-    double *places, *sorted;      /* of the rows of the part being split */
-    uint64_t seed;                /* of the tree's samples */
-    uint64_t *random;             /* of its directions; NULL: it has the leading ones */
+    double *places, *sorted; /* of the rows of the part being split */
+    uint64_t seed;           /* of the tree's samples */
+    uint64_t *random;        /* of its directions; NULL: it has the leading ones */
 };
 
 /* Trains a small machine on a sample of rows and finds the direction of its gradients. */
@@ -191,7 +189,8 @@ static gram_status find_direction(gram_context *g, const struct builder *b, int6
     gram_status status = sample_open(g, b->data, b->seed, rows, count, &sample);
 
     small.iterations = 0;
-    small.start = &b->metric;
+    small.full = true;
+    small.start = NULL;
     if (status == GRAM_OK)
         status = gram_machine_leaf_fit(g, &small, &sample.data, &none, &leaf, &report);
     sample.data.x = leaf.x;
@@ -207,45 +206,6 @@ static gram_status find_direction(gram_context *g, const struct builder *b, int6
         status = direction_of(g, width, agop, b->random, direction);
     gram_machine_leaf_destroy(g, &leaf);
     gram_free(g, agop, bytes);
-    sample_close(g, &sample);
-    return status;
-}
-
-/* A metric as a full one. */
-static gram_status widen(gram_context *g, const struct machine_metric *from,
-                         struct machine_metric *to)
-{
-    const int64_t width = from->width;
-
-    if (from->full)
-        return gram_machine_metric_copy(g, from, to);
-    TRY(gram_machine_metric_create(g, width, true, to));
-    for (int64_t j = 0; j < width; j++)
-        to->w[j * width + j] = from->w[j];
-    return GRAM_OK;
-}
-
-/* The metric of the small machines: that of params, or of the first round of feature learning if
- * there is to be one, or none. */
-static gram_status find_metric(gram_context *g, struct builder *b, int64_t *rows)
-{
-    struct machine_params first = *b->params;
-    const struct machine_data none = {0};
-    struct machine_report report = {0};
-    struct machine_leaf leaf = {0};
-    struct sample sample;
-    gram_status status;
-
-    if (first.start)
-        return widen(g, first.start, &b->metric);
-    if (first.iterations == 0 || b->data->rows <= b->leaf_rows)
-        return gram_machine_metric_create(g, b->data->width, true, &b->metric);
-    first.iterations = 1;
-    TRY(sample_open(g, b->data, b->seed, rows, b->data->rows, &sample));
-    status = gram_machine_leaf_fit(g, &first, &sample.data, &none, &leaf, &report);
-    if (status == GRAM_OK)
-        status = widen(g, &leaf.metric, &b->metric);
-    gram_machine_leaf_destroy(g, &leaf);
     sample_close(g, &sample);
     return status;
 }
@@ -365,7 +325,6 @@ static gram_status build(gram_context *g, struct builder *b, int trees, int64_t 
     for (int64_t i = 0; i < rows; i++)
         all[i] = i;
     b->seed = b->params->seed;
-    TRY(find_metric(g, b, all));
     if (rows <= b->leaf_rows)
         return split(g, b, all, rows, -1, 0);
     for (int t = 0; t < trees; t++) {
@@ -398,7 +357,6 @@ gram_status gram_machine_tree_build(gram_context *g, const struct machine_params
             gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)data->rows);
     if (status == GRAM_OK)
         status = build(g, &b, trees, all);
-    gram_machine_metric_destroy(&b.metric);
     gram_free(g, b.places, bytes);
     gram_free(g, b.sorted, bytes);
     free(all);
