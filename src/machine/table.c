@@ -106,21 +106,15 @@ gram_status gram_table_check(gram_context *g, const gram_table *table)
 
 /* ---- Categories of a column of labels -------------------------------------------------------- */
 
-/* A category and how often it was seen. */
-struct seen {
-    const char *label;
-    int64_t times;
-};
-
 static int by_label(const void *a, const void *b)
 {
-    return strcmp(((const struct seen *)a)->label, ((const struct seen *)b)->label);
+    return strcmp(((const struct gram_seen *)a)->label, ((const struct gram_seen *)b)->label);
 }
 
 /* The most frequent first; as often, bytewise. */
 static int by_times(const void *a, const void *b)
 {
-    const struct seen *x = a, *y = b;
+    const struct gram_seen *x = a, *y = b;
 
     if (x->times != y->times)
         return x->times < y->times ? 1 : -1;
@@ -128,7 +122,7 @@ static int by_times(const void *a, const void *b)
 }
 
 /* Counts sorted labels into seen, one entry a category, sorted. */
-static int64_t count_labels(const char *const *label, int64_t count, struct seen *seen)
+static int64_t count_labels(const char *const *label, int64_t count, struct gram_seen *seen)
 {
     int64_t distinct = 0;
 
@@ -136,12 +130,12 @@ static int64_t count_labels(const char *const *label, int64_t count, struct seen
         if (distinct > 0 && strcmp(seen[distinct - 1].label, label[i]) == 0)
             seen[distinct - 1].times++;
         else
-            seen[distinct++] = (struct seen){label[i], 1};
+            seen[distinct++] = (struct gram_seen){label[i], 1};
     return distinct;
 }
 
 /* Copies the labels of the categories that are kept. */
-static bool copy_labels(const struct seen *seen, int64_t count, struct gram_encoded_column *c)
+static bool copy_labels(const struct gram_seen *seen, int64_t count, struct gram_encoded_column *c)
 {
     c->category = calloc((size_t)count + 1, sizeof *c->category);
     c->categories = 0;
@@ -154,26 +148,44 @@ static bool copy_labels(const struct seen *seen, int64_t count, struct gram_enco
     return c->category != NULL;
 }
 
-/* Chooses among the present labels, which are sorted here. */
-static bool choose(const char **label, int64_t present, int64_t most, struct gram_encoded_column *c)
+/* Chooses among the categories that were seen. */
+static bool choose(const struct gram_seen *seen, int64_t distinct, int64_t most,
+                   struct gram_encoded_column *c)
 {
-    struct seen *seen = malloc(((size_t)present + 1) * sizeof *seen);
-    int64_t distinct;
+    struct gram_seen *sorted;
     bool kept;
 
-    if (!seen)
-        return false;
-    qsort(label, (size_t)present, sizeof *label, by_name);
-    distinct = count_labels(label, present, seen);
     c->other = distinct > most;
-    if (c->other) {
-        qsort(seen, (size_t)distinct, sizeof *seen, by_times);
-        distinct = most - 1;
-        qsort(seen, (size_t)distinct, sizeof *seen, by_label);
-    }
-    kept = copy_labels(seen, distinct, c);
-    free(seen);
+    if (!c->other)
+        return copy_labels(seen, distinct, c);
+    sorted = malloc((size_t)distinct * sizeof *sorted);
+    if (!sorted)
+        return false;
+    memcpy(sorted, seen, (size_t)distinct * sizeof *sorted);
+    qsort(sorted, (size_t)distinct, sizeof *sorted, by_times);
+    qsort(sorted, (size_t)most - 1, sizeof *sorted, by_label);
+    kept = copy_labels(sorted, most - 1, c);
+    free(sorted);
     return kept;
+}
+
+/* The categories of the rows, sorted, from malloc, and how many rows have one. */
+static bool find_seen(const gram_column *from, const int64_t *rows, int64_t count,
+                      struct gram_seen **out, int64_t *distinct, int64_t *present)
+{
+    const char **label = malloc(((size_t)count + 1) * sizeof *label);
+
+    *out = malloc(((size_t)count + 1) * sizeof **out);
+    *distinct = *present = 0;
+    for (int64_t i = 0; label && i < count; i++)
+        if (from->labels[rows[i]])
+            label[(*present)++] = from->labels[rows[i]];
+    if (label && *out) {
+        qsort(label, (size_t)*present, sizeof *label, by_name);
+        *distinct = count_labels(label, *present, *out);
+    }
+    free(label);
+    return label && *out;
 }
 
 static int count_cycles(int dates)
@@ -201,23 +213,22 @@ static gram_status fit_categories(gram_context *g, const gram_column *from, cons
                                   int64_t count, const struct gram_encoding *how,
                                   struct gram_encoded_column *c)
 {
-    const char **label = malloc((size_t)(count > 0 ? count : 1) * sizeof *label);
-    int64_t present = 0;
-    bool chosen;
+    struct gram_seen *seen;
+    int64_t distinct, present;
+    gram_status status = GRAM_OK;
 
-    for (int64_t i = 0; label && i < count; i++)
-        if (from->labels[rows[i]])
-            label[present++] = from->labels[rows[i]];
-    chosen = label && choose(label, present, how->max_categories, c);
-    free(label);
-    if (!chosen)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate memory to encode column \"%s\"",
-                         from->name);
+    if (!find_seen(from, rows, count, &seen, &distinct, &present) ||
+        !choose(seen, distinct, how->max_categories, c))
+        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate memory to encode column \"%s\"",
+                           from->name);
     c->missing = present < count;
-    if (one_hot_width(c) == 0)
+    if (status == GRAM_OK && one_hot_width(c) == 0)
         c->missing = false;
-    else if (how->statistics > 0)
-        TRY(gram_encoded_fit_levels(g, from, rows, count, how, c));
+    else if (status == GRAM_OK && how->statistics > 0)
+        status = gram_encoded_fit_levels(
+            g, &(struct gram_level_rows){from, rows, count, seen, distinct}, how, c);
+    free(seen);
+    TRY(status);
     c->width = gram_encoded_width(c);
     return GRAM_OK;
 }

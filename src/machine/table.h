@@ -130,11 +130,25 @@ void gram_encoder_destroy(struct gram_encoder *encoder);
 
 /* ---- Target statistics of levels ------------------------------------------------------------- */
 
+/* A label and how often it was seen. */
+struct gram_seen {
+    const char *label;
+    int64_t times;
+};
+
+/* Rows of a column of labels, and the labels that these have, sorted. */
+struct gram_level_rows {
+    const gram_column *from;
+    const int64_t *rows;
+    int64_t count;
+    const struct gram_seen *seen;
+    int64_t distinct;
+};
+
 /* Adds the statistics of a column of labels, if it has enough levels, and any of the statistics
  * differs between them by more than chance. */
-gram_status gram_encoded_fit_levels(gram_context *g, const gram_column *from, const int64_t *rows,
-                                    int64_t count, const struct gram_encoding *how,
-                                    struct gram_encoded_column *c);
+gram_status gram_encoded_fit_levels(gram_context *g, const struct gram_level_rows *of,
+                                    const struct gram_encoding *how, struct gram_encoded_column *c);
 /* The statistics of a label, which may be NULL, of new rows. */
 const double *gram_encoded_level(const struct gram_encoded_column *c, const char *label);
 void gram_encoded_forget_levels(struct gram_encoded_column *c);

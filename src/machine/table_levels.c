@@ -47,30 +47,18 @@ static int64_t level_of(const struct gram_encoded_column *c, const char *label)
 }
 
 /* Copies the labels, sorted; none if too few of them occur more than once. */
-static bool find_levels(const gram_column *from, const int64_t *rows, int64_t count,
+static bool copy_levels(const struct gram_seen *seen, int64_t distinct,
                         struct gram_encoded_column *c)
 {
-    const char **label = malloc((size_t)count * sizeof *label + 1);
-    int64_t present = 0, kept = 0, repeated = 0, end;
+    int64_t repeated = 0, kept;
 
-    for (int64_t i = 0; label && i < count; i++)
-        if (from->labels[rows[i]])
-            label[present++] = from->labels[rows[i]];
-    if (!label)
-        return false;
-    qsort(label, (size_t)present, sizeof *label, by_name);
-    for (int64_t i = 0; i < present; i = end) {
-        for (end = i + 1; end < present && strcmp(label[i], label[end]) == 0; end++)
-            continue;
-        repeated += end - i > 1;
-        label[kept++] = label[i];
-    }
-    kept = repeated < LEAST_LEVELS ? 0 : kept;
+    for (int64_t i = 0; i < distinct; i++)
+        repeated += seen[i].times > 1;
+    kept = repeated < LEAST_LEVELS ? 0 : distinct;
     c->level = calloc((size_t)kept + 1, sizeof *c->level);
     for (; c->level && c->levels < kept; c->levels++)
-        if (!(c->level[c->levels] = strdup(label[c->levels])))
+        if (!(c->level[c->levels] = strdup(seen[c->levels].label)))
             break;
-    free(label);
     return c->level && c->levels == kept;
 }
 
@@ -255,20 +243,19 @@ void gram_encoded_forget_levels(struct gram_encoded_column *c)
     c->levels = c->statistics = 0;
 }
 
-gram_status gram_encoded_fit_levels(gram_context *g, const gram_column *from, const int64_t *rows,
-                                    int64_t count, const struct gram_encoding *how,
-                                    struct gram_encoded_column *c)
+gram_status gram_encoded_fit_levels(gram_context *g, const struct gram_level_rows *of,
+                                    const struct gram_encoding *how, struct gram_encoded_column *c)
 {
-    bool enough = find_levels(from, rows, count, c), any = false;
+    bool enough = copy_levels(of->seen, of->distinct, c), any = false;
     struct sums s = {.levels = c->levels,
                      .statistics = how->statistics,
-                     .count = count,
+                     .count = of->count,
                      .value = how->statistic};
 
     if (enough && c->levels > 0) {
         enough = allocate(&s);
         if (enough)
-            add_rows(&s, from, rows, how, c);
+            add_rows(&s, of->from, of->rows, how, c);
         for (int64_t j = 0; enough && j < s.statistics; j++) {
             s.prior[j] = prior_of(&s, j);
             any |= isfinite(s.prior[j]) != 0;
@@ -282,7 +269,7 @@ gram_status gram_encoded_fit_levels(gram_context *g, const gram_column *from, co
         gram_encoded_forget_levels(c);
     if (!enough)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the levels of column \"%s\"",
-                         from->name);
+                         of->from->name);
     return GRAM_OK;
 }
 
