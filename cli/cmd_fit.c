@@ -91,15 +91,21 @@ static enum exit_status check_values(const struct fit *f, int64_t column, struct
 /* What is worth knowing about the table; its rows are still in the order of the file. */
 static enum exit_status look(struct fit *f, struct failure *why)
 {
-    const struct first_look at = {
+    struct first_look at = {
         .table = &f->table,
         .target = f->target,
         .weights = f->weights,
         .task = f->s->task,
         .comma = f->s->input.decimal == DECIMAL_COMMA,
+        .targets = f->targets.column,
+        .several = f->targets.count > 1 ? f->targets.count : 0,
     };
 
     TRY(first_look(&at, &f->result.remarks, why));
+    for (int64_t i = 1; i < f->targets.count; i++) {
+        at.target = f->targets.column[i];
+        TRY(first_look_target(&at, &f->result.remarks, why));
+    }
     return remarks_print(&f->result.remarks, "fit", f->data, f->s->strict, why);
 }
 
@@ -132,7 +138,7 @@ static enum exit_status read_table(struct fit *f, struct failure *why)
         TRY(check_values(f, f->targets.column[i], why));
     if (f->table.rows == 0)
         return fail(why, CLI_BAD_DATA, "%s has no rows below the header", text_name(f->data));
-    for (int64_t i = 1; i < f->targets.count; i++) /* no features, and no part of the first look */
+    for (int64_t i = 1; i < f->targets.count; i++) /* no features */
         f->table.columns[f->targets.column[i]].kind = COLUMN_IGNORED;
     return CLI_OK;
 }

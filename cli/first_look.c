@@ -265,7 +265,7 @@ static int distinct(const void *values, int64_t count, size_t size,
 static enum exit_status all_differ(const struct column *c, int64_t rows, int *differ,
                                    struct failure *why)
 {
-    const size_t size = c->numbers ? sizeof *c->numbers : sizeof *c->texts;
+    const size_t size = c->texts ? sizeof *c->texts : sizeof *c->numbers;
     char *values = malloc((size_t)rows * size + 1);
 
     if (!values)
@@ -274,12 +274,12 @@ static enum exit_status all_differ(const struct column *c, int64_t rows, int *di
     for (int64_t most = rows < 1000 ? rows : 1000; *differ; most = rows) {
         int64_t present = 0;
         for (int64_t row = 0; row < most; row++)
-            if (c->numbers ? !isnan(c->numbers[row]) : c->texts[row] != NULL)
+            if (c->texts ? c->texts[row] != NULL : !isnan(c->numbers[row]))
                 memcpy(values + (size_t)present++ * size,
-                       c->numbers ? (const void *)&c->numbers[row] : (const void *)&c->texts[row],
+                       c->texts ? (const void *)&c->texts[row] : (const void *)&c->numbers[row],
                        size);
-        qsort(values, (size_t)present, size, c->numbers ? by_value : by_text);
-        *differ = distinct(values, present, size, c->numbers ? by_value : by_text);
+        qsort(values, (size_t)present, size, c->texts ? by_text : by_value);
+        *differ = distinct(values, present, size, c->texts ? by_text : by_value);
         if (most == rows)
             break;
     }
@@ -295,12 +295,12 @@ static enum exit_status look_at_differences(const struct look *l, int64_t column
     const int target = column == l->at->target;
     int differ = 0;
 
-    if (v->present < LEAST_ROWS || 2 * v->present <= t->rows || (c->numbers && target))
+    if (v->present < LEAST_ROWS || 2 * v->present <= t->rows || (!c->texts && target))
         return CLI_OK;
     /* Numbers are measured, and then mostly differ, or they count: 1, 2, 3, in any order. */
-    if (c->numbers && (!v->whole || (!v->rising && v->most - v->least >= 2 * (double)v->present)))
+    if (!c->texts && (!v->whole || (!v->rising && v->most - v->least >= 2 * (double)v->present)))
         return CLI_OK;
-    if (c->numbers && v->most - v->least + 1 < (double)v->present)
+    if (!c->texts && v->most - v->least + 1 < (double)v->present)
         return CLI_OK; /* they cannot */
     TRY(all_differ(c, t->rows, &differ, l->why));
     if (!differ)
@@ -411,6 +411,9 @@ static int same_values(const struct column *a, const struct column *b, int64_t r
 
 static int is_feature(const struct first_look *at, int64_t column)
 {
+    for (int64_t i = 0; i < at->several; i++)
+        if (column == at->targets[i])
+            return 0;
     return column != at->target && column != at->weights &&
            at->table->columns[column].kind != COLUMN_IGNORED;
 }
@@ -445,6 +448,7 @@ static enum exit_status look_for_duplicates(const struct look *l)
 static enum exit_status look_for_leaks(const struct look *l)
 {
     const struct table *t = l->at->table;
+    const char *target = l->at->several ? t->columns[l->at->target].name : NULL;
     const struct column *c = &t->columns[l->at->target];
     const int classes =
         l->at->task == GRAM_CLASSIFICATION ||
@@ -462,9 +466,10 @@ static enum exit_status look_for_leaks(const struct look *l)
         const double share = is_feature(l->at, i) ? explained_by(&e, &t->columns[i]) : 0;
         if (share >= 0.99)
             status = REMARK(l, i, -1, "leak",
-                            "it explains %.1f %% of the target alone; is it known when a "
+                            "it explains %.1f %% of the target %s%.200s%salone; is it known when a "
                             "prediction is made?",
-                            floor(1000 * share) / 10);
+                            floor(1000 * share) / 10, target ? "\"" : "", target ? target : "",
+                            target ? "\" " : "");
     }
     explained_end(&e);
     return status;
@@ -486,7 +491,7 @@ static enum exit_status look_at_column(const struct look *l, int64_t column)
         TRY(look_at_cells(l, column, &said));
     if (column == l->at->target)
         TRY(look_at_target(l, column, &v));
-    if (c->numbers && c->long_row >= 0)
+    if (!c->texts && c->long_row >= 0)
         TRY(REMARK(l, column, c->long_row, "precision",
                    "a whole number of more than 15 digits, of which only the first 15 are sure to "
                    "be kept; --categorical keeps texts apart, and --ignore leaves the column out"));
@@ -505,4 +510,19 @@ enum exit_status first_look(const struct first_look *look, struct remarks *out, 
         return CLI_OK;
     TRY(look_for_duplicates(&l));
     return look_for_leaks(&l);
+}
+
+enum exit_status first_look_target(const struct first_look *look, struct remarks *out,
+                                   struct failure *why)
+{
+    const struct look l = {look, out, why};
+    const struct table *t = look->table;
+    const struct column *c = &t->columns[look->target];
+    struct values v;
+
+    if (t->rows == 0 || !c->numbers)
+        return CLI_OK;
+    v = count_values(c, t->rows);
+    TRY(look_at_target(&l, look->target, &v));
+    return t->rows < 2 ? CLI_OK : look_for_leaks(&l);
 }

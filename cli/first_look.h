@@ -29,9 +29,14 @@ struct first_look {
     int64_t target, weights;   /* columns; weights -1: none */
     int task;                  /* a gram_task, as the user gave it */
     int comma;                 /* the user has said that numbers have a decimal comma */
+    const int64_t *targets;    /* if there are several: all of them, and how many */
+    int64_t several;
 };
 
 /* Adds what it finds, column by column.  Columns whose kind the user chose are not guessed at. */
 enum exit_status first_look(const struct first_look *look, struct remarks *out,
                             struct failure *why);
+/* The same of one more target alone, and of what explains it. */
+enum exit_status first_look_target(const struct first_look *look, struct remarks *out,
+                                   struct failure *why);
 #endif

@@ -32,6 +32,19 @@ def fit(folder, *more, **options):
     return gram_json(*arguments, *more, cwd=folder, **options)
 
 
+def test_the_first_look_is_at_all_targets(tmp_path):
+    """What explains one of them is told of that one, and targets do not explain each other."""
+    random = np.random.default_rng(1)
+    a, b, y = random.standard_normal((3, 60))
+    stars = np.arange(60) % 5
+    rows = [f"{a[i]:.6f},{b[i]:.6f},{y[i]:.6f},{stars[i]},{2 * a[i]:.6f}" for i in range(60)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,y,stars,twice", *rows]) + "\n")
+    arguments = ["fit", "t.csv", "-y", "y,stars,twice", "-o", "m", "--fixed"]
+    remarks = gram_json(*arguments, cwd=tmp_path)["remarks"]
+    assert [(r["code"], r["column"]) for r in remarks] == [("whole-target", "stars"), ("leak", "a")]
+    assert 'of the target "twice" alone' in remarks[1]["text"]
+
+
 def test_fit_tells_each(folder):
     report = fit(folder, "--holdout", "0.25", "-i", "0")
     assert report["targets"] == NAMES and report["target"] == "u" and report["features"] == 2
