@@ -13,6 +13,8 @@ static const char *const columns[] = {
     "trial",
     "level",
     "rows",
+    "centres",
+    "held_out",
     "score",
     "spread",
     "p",

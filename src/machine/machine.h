@@ -449,6 +449,8 @@ struct machine_tried {
     struct machine_params params;
     gram_transform transform; /* AUTO: of a classification */
     int64_t number, rows;     /* number: 1, 2, ... in order of time */
+    int64_t centres, held;    /* of a machine of few centres, and the rows held out that have
+                                 scored it; 0: leave-one-out has */
     int level;                /* 1, 2, ...: a later one has more rows, or all rows at once */
     double score, spread;     /* lower is better; its standard error */
     double weight;            /* in what was chosen; 0: it was not */
@@ -463,10 +465,12 @@ struct machine_trials {
 
 /* machine_trials.c: _add takes a copy, and sets its number.  _sort puts the best first: those of
  * the last level by their scores, then those of the one before.  _json adds the member "search"
- * with the first `most` of them, with their seconds or without. */
+ * with the first `most` of them, with their seconds or without.  _level is the last level that has
+ * a trial, or 0. */
 gram_status gram_machine_trials_add(gram_context *g, struct machine_trials *all,
                                     const struct machine_tried *one);
 void gram_machine_trials_sort(struct machine_trials *all);
+int gram_machine_trials_level(const struct machine_trials *all);
 void gram_machine_trials_json(struct gram_json_text *t, const struct machine_trials *all,
                               int64_t most, bool timed);
 void gram_machine_trials_destroy(struct machine_trials *all);

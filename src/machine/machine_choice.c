@@ -39,8 +39,30 @@ double gram_machine_squared_error(const struct machine_data *data, const double 
     return sum / weights;
 }
 
+/* The standard error of such an error. */
+static double spread_of(const struct machine_data *data, const double *f, double error)
+{
+    double weights = 0, squares = 0;
+
+    for (int64_t i = 0; data->weights && i < data->rows; i++)
+        weights += data->weights[i] / (double)data->rows;
+    for (int64_t i = 0; i < data->rows; i++) {
+        double sum = 0;
+
+        for (int64_t j = 0; j < data->outputs; j++) {
+            const int64_t at = j * data->rows + i;
+            const double d = f[at] - krr_element(data->dtype, data->y, at);
+
+            sum += d * d / (double)data->outputs;
+        }
+        sum = (data->weights ? data->weights[i] / weights : 1) * sum - error;
+        squares += sum * sum;
+    }
+    return data->rows > 1 ? sqrt(squares / (double)(data->rows - 1) / (double)data->rows) : NAN;
+}
+
 static gram_status error_of(gram_context *g, const struct large *l, const struct machine_leaf *leaf,
-                            double *out)
+                            double *out, double *spread)
 {
     const size_t bytes = (size_t)(l->valid.rows * l->valid.outputs) * sizeof(double);
     double *f = gram_alloc(g, bytes);
@@ -51,6 +73,8 @@ static gram_status error_of(gram_context *g, const struct large *l, const struct
     status = gram_machine_leaf_predict(g, leaf, l->valid.rows, l->valid.x, f);
     if (status == GRAM_OK)
         *out = gram_machine_squared_error(&l->valid, f);
+    if (status == GRAM_OK)
+        *spread = spread_of(&l->valid, f, *out);
     gram_free(g, f, bytes);
     return status;
 }
@@ -85,19 +109,21 @@ static gram_status best_ridge(gram_context *g, const struct large *l,
     gram_status status = GRAM_OK;
 
     c->error = INFINITY;
+    c->spread = NAN;
     for (int r = 0; status == GRAM_OK && r < count; r++) {
         struct machine_leaf leaf;
-        double error = INFINITY;
+        double error = INFINITY, spread = NAN;
 
         status = gram_machine_centres_leaf(g, centres, ridge[r], &leaf);
         if (status == GRAM_OK)
-            status = error_of(g, l, &leaf, &error);
+            status = error_of(g, l, &leaf, &error, &spread);
         if (status == GRAM_OK && error < c->error) {
             struct machine_leaf former = *best;
 
             *best = leaf;
             leaf = former;
             c->error = error;
+            c->spread = spread;
             c->params.ridge = ridge[r];
         }
         gram_machine_leaf_destroy(g, &leaf);
@@ -107,6 +133,36 @@ static gram_status best_ridge(gram_context *g, const struct large *l,
     return status;
 }
 
+struct told gram_machine_told(const struct machine_target *target)
+{
+    const struct machine_target *part = gram_machine_target_part(target, 0);
+    struct told told = {.transform = part->transform, .unit = 1};
+
+    if (target->classes > 0)
+        return (struct told){.transform = GRAM_TRANSFORM_AUTO};
+    if (target->parts == 0)
+        told.unit = fabs(target->scale);
+    return told;
+}
+
+/* Adds a choice that was trained to the trials of the job. */
+static gram_status remember(gram_context *g, const struct large *l, const struct choice *c,
+                            int64_t centres, int64_t rows, double began)
+{
+    const double error = c->error, outputs = (double)l->train.outputs, unit = l->told.unit;
+    struct machine_tried one = {.params = c->params,
+                                .transform = l->told.transform,
+                                .rows = rows,
+                                .centres = centres,
+                                .held = l->valid.rows,
+                                .level = l->level,
+                                .score = unit > 0 ? unit * sqrt(error) : outputs * error,
+                                .seconds = gram_seconds() - began};
+
+    one.spread = unit > 0 ? unit * c->spread / (2 * sqrt(error)) : outputs * c->spread;
+    return gram_machine_trials_add(g, &l->job->trials, &one);
+}
+
 /* Trains a choice with so many centres on the first rows; its error, its ridge and its leaf. */
 gram_status gram_machine_choice_train(gram_context *g, struct large *l, int64_t count, int64_t rows,
                                       bool near, struct choice *c, struct machine_leaf *leaf)
@@ -114,6 +170,7 @@ gram_status gram_machine_choice_train(gram_context *g, struct large *l, int64_t 
     struct machine_centres centres = {0};
     double ridge[MOST_RIDGES];
     int ridges = ridges_of(l, &c->params, near, ridge);
+    const double began = gram_seconds();
     gram_status status;
 
     l->tried++;
@@ -124,6 +181,8 @@ gram_status gram_machine_choice_train(gram_context *g, struct large *l, int64_t 
     if (status == GRAM_OK)
         status = best_ridge(g, l, &centres, ridge, ridges, c, leaf);
     gram_machine_centres_close(g, &centres);
+    if (status == GRAM_OK)
+        status = remember(g, l, c, count, rows, began);
     if (status != GRAM_OK)
         gram_machine_leaf_destroy(g, leaf);
     return status;
@@ -154,8 +213,8 @@ static gram_status learn(gram_context *g, const struct large *l, const struct ma
 
 /* The choice as it is, and then at most `most` rounds of feature learning, until one is worse;
  * best, which may be the choice itself, becomes the best of all of them if it is better. */
-static gram_status try_rounds(gram_context *g, struct large *l, const struct choice *from,
-                              int64_t rows, int most, struct choice *best)
+gram_status gram_machine_choice_go_on(gram_context *g, struct large *l, const struct choice *from,
+                                      int64_t rows, int most, struct choice *best)
 {
     const int64_t count = rows > FIRST_ROWS ? SECOND_CENTRES : FIRST_CENTRES;
     struct choice c = {0};
@@ -204,12 +263,12 @@ gram_status gram_machine_choice_try(gram_context *g, struct large *l,
     gram_status status = plain(g, l, params, &c);
 
     if (status == GRAM_OK)
-        status = try_rounds(g, l, &c, rows, rounds, best);
+        status = gram_machine_choice_go_on(g, l, &c, rows, rounds, best);
     gram_machine_metric_destroy(&c.metric);
     return status;
 }
 
-/* Kernels beside the one of params. */
+/* Kernels beside the one of params, which best has had or is to have. */
 static gram_status try_kernels(gram_context *g, struct large *l, int64_t rows, int rounds,
                                const struct machine_params *params, struct choice *best)
 {
@@ -223,7 +282,8 @@ static gram_status try_kernels(gram_context *g, struct large *l, int64_t rows, i
     };
     const gram_machine_options *o = &l->job->o;
 
-    TRY(gram_machine_choice_try(g, l, params, rows, rounds, best));
+    if (!isfinite(best->error))
+        TRY(gram_machine_choice_try(g, l, params, rows, rounds, best));
     for (size_t i = 0; o->p == 0 && o->q == 0 && i < sizeof kernels / sizeof *kernels; i++) {
         struct machine_params other = *params;
 
@@ -271,7 +331,7 @@ static gram_status try_bandwidths(gram_context *g, struct large *l, int64_t rows
             const double before = best->error;
 
             c.params.bandwidth *= factors[direction];
-            TRY(try_rounds(g, l, &c, rows, 0, best));
+            TRY(gram_machine_choice_go_on(g, l, &c, rows, 0, best));
             better = best->error < before;
         }
     return GRAM_OK;
@@ -288,37 +348,56 @@ static gram_status try_exact(gram_context *g, struct large *l, const struct mach
         gram_machine_learn_metric(g, l->job, params, &l->train, &c.metric, &report);
 
     if (status == GRAM_OK)
-        status = try_rounds(g, l, &c, rows, 0, best);
+        status = gram_machine_choice_go_on(g, l, &c, rows, 0, best);
     gram_machine_metric_destroy(&c.metric);
     return status;
 }
 
+/* The most rounds of feature learning with the centres of the first rows. */
+static int first_rounds(const struct large *l)
+{
+    const gram_machine_options *o = &l->job->o;
+
+    if (o->iterations < 0 || l->train.width < 2)
+        return 0;
+    return o->iterations > 0 ? o->iterations : FIRST_ROUNDS;
+}
+
+int gram_machine_choice_rounds(const struct large *l)
+{
+    const int rounds = first_rounds(l);
+
+    return rounds < FEW_ROUNDS ? rounds : FEW_ROUNDS;
+}
+
 /* The kernel, the metric, the bandwidth and about the ridge. */
 gram_status gram_machine_choose(gram_context *g, struct large *l,
-                                const struct machine_params *params, struct choice *best)
+                                const struct machine_params *params, const struct choice *begun,
+                                struct choice *best)
 {
     const gram_machine_options *o = &l->job->o;
     const int64_t first = gram_least(FIRST_ROWS, l->train.rows);
     const int64_t second = gram_least(SECOND_ROWS, l->train.rows);
-    const bool learns = o->iterations >= 0 && l->train.width > 1;
-    const int rounds = !learns ? 0 : o->iterations > 0 ? o->iterations : FIRST_ROUNDS;
-    const int few = rounds < FEW_ROUNDS ? rounds : FEW_ROUNDS;
-    int more = learns ? MORE_ROUNDS : 0;
+    const int rounds = first_rounds(l), few = gram_machine_choice_rounds(l);
+    int more = rounds > 0 ? MORE_ROUNDS : 0;
 
     best->error = INFINITY;
+    if (begun)
+        TRY(gram_machine_choice_copy(g, begun, best));
     TRY(try_kernels(g, l, first, few, params, best));
     if (!isfinite(best->error))
         return gram_fail(g, GRAM_NUMERICAL, "no machine of centres could be trained");
     TRY(try_metrics(g, l, first, few, best));
     if (rounds > best->params.iterations)
-        TRY(try_rounds(g, l, best, first, rounds - best->params.iterations, best));
+        TRY(gram_machine_choice_go_on(g, l, best, first, rounds - best->params.iterations, best));
     TRY(try_bandwidths(g, l, first, best));
     if (second == first || gram_machine_late(l->job))
         return GRAM_OK;
     if (o->iterations > 0 && more > o->iterations - best->params.iterations)
         more = o->iterations - best->params.iterations;
     best->error = INFINITY; /* which was that of fewer centres */
-    TRY(try_rounds(g, l, best, second, more, best));
+    l->level++;
+    TRY(gram_machine_choice_go_on(g, l, best, second, more, best));
     if (params->iterations == 0 || gram_machine_late(l->job))
         return GRAM_OK;
     return try_exact(g, l, params, second, best);

@@ -291,7 +291,6 @@ static gram_status correct(gram_context *g, struct large *l, const struct choice
         (size_t)(l->train.rows * l->train.outputs) * gram_dtype_size(l->train.dtype);
     struct machine_data rest = l->train;
     struct machine_leaf_rows rows = {0};
-    struct machine_params split = best->params;
     struct choice c = {0};
     char *y = gram_alloc(g, bytes);
     gram_status status;
@@ -305,12 +304,11 @@ static gram_status correct(gram_context *g, struct large *l, const struct choice
     c.params.start = &c.metric;
     c.params.ridge_chosen = l->job->o.regularization == 0;
     c.params.ridge = l->ridge;
-    split.start = &best->metric;
     if (status == GRAM_OK)
         status = residuals(g, &l->train, &machine->base, y);
     if (status == GRAM_OK)
-        status = gram_machine_tree_build(g, &split, &l->train, leaf_rows(g, l), l->job->o.trees,
-                                         &machine->tree, &rows);
+        status = gram_machine_tree_build(g, &best->params, &l->train, leaf_rows(g, l),
+                                         l->job->o.trees, &machine->tree, &rows);
     if (status == GRAM_OK)
         machine->leaf = calloc((size_t)rows.leaves, sizeof *machine->leaf);
     if (status == GRAM_OK && !machine->leaf)
@@ -415,7 +413,12 @@ static gram_status train(gram_context *g, struct large *l, struct machine_params
                          gram_machine *machine)
 {
     struct choice best = {0};
-    gram_status status = gram_machine_choose(g, l, params, &best);
+    struct machine_trials *trials = &l->job->trials;
+    gram_status status;
+
+    l->level = gram_machine_trials_level(trials) + 1;
+    status = gram_machine_choose(g, l, params, NULL, &best);
+    l->level++;
 
     gram_machine_progress(l->job, 0.4, "training centres on all rows");
     if (status == GRAM_OK)
@@ -423,6 +426,8 @@ static gram_status train(gram_context *g, struct large *l, struct machine_params
             gram_machine_choice_train(g, l, l->centres, l->train.rows, true, &best, &machine->base);
     if (status == GRAM_OK && !isfinite(best.error))
         status = gram_fail(g, GRAM_NUMERICAL, "no machine of centres could be trained");
+    for (int64_t i = 0; status == GRAM_OK && i < trials->count; i++)
+        trials->at[i].weight = i + 1 == trials->count;
     gram_machine_progress(l->job, 0.6, "correcting it in leaves");
     if (status == GRAM_OK)
         status = correct(g, l, &best, machine);
@@ -442,7 +447,10 @@ gram_status gram_machine_large_fit(gram_context *g, struct machine_job *job,
                                    const struct machine_data *all, struct machine_params *params,
                                    gram_machine *machine)
 {
-    struct large l = {.job = job, .centres = centres_of(g, job, all->rows), .ridge = params->ridge};
+    struct large l = {.job = job,
+                      .centres = centres_of(g, job, all->rows),
+                      .ridge = params->ridge,
+                      .told = gram_machine_told(&job->kind)};
     struct machine_encoded targets = {0};
     gram_status status = divide(g, all, &l, &targets);
 

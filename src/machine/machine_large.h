@@ -11,7 +11,13 @@
 struct choice {
     struct machine_params params; /* iterations: rounds that the metric has had */
     struct machine_metric metric;
-    double error;
+    double error, spread; /* spread: the standard error of error */
+};
+
+/* What the scores of trials are told in. */
+struct told {
+    gram_transform transform;
+    double unit; /* of a regression: the scale of its target; 0: classes */
 };
 
 struct large {
@@ -21,11 +27,18 @@ struct large {
     double ridge;    /* of solves of all rows of a leaf */
     bool alone;      /* the leaves stand without the base */
     int tried;
+    int level; /* of its trials among those of the job */
+    struct told told;
 };
+
+/* How errors of the outputs of a target become scores of trials. */
+struct told gram_machine_told(const struct machine_target *target);
 
 /* machine_choice.c: the weighted mean squared error of outputs; a copy in place of another choice;
  * the best leaf of so many centres on the first rows, at a path of ridges or near that of the
- * choice, whose error and ridge are set; and the best choice of all that are tried, from params. */
+ * choice, whose error and ridge are set; params and rounds of feature learning, and such rounds
+ * from a choice on, until one is worse; the rounds by which kernels and metrics are compared; and
+ * the best choice of all that are tried, from params, of which begun (or NULL) has had these. */
 double gram_machine_squared_error(const struct machine_data *data, const double *f);
 gram_status gram_machine_choice_copy(gram_context *g, const struct choice *from, struct choice *to);
 gram_status gram_machine_choice_train(gram_context *g, struct large *l, int64_t count, int64_t rows,
@@ -33,8 +46,12 @@ gram_status gram_machine_choice_train(gram_context *g, struct large *l, int64_t 
 gram_status gram_machine_choice_try(gram_context *g, struct large *l,
                                     const struct machine_params *params, int64_t rows, int rounds,
                                     struct choice *best);
+gram_status gram_machine_choice_go_on(gram_context *g, struct large *l, const struct choice *from,
+                                      int64_t rows, int most, struct choice *best);
+int gram_machine_choice_rounds(const struct large *l);
 gram_status gram_machine_choose(gram_context *g, struct large *l,
-                                const struct machine_params *params, struct choice *best);
+                                const struct machine_params *params, const struct choice *begun,
+                                struct choice *best);
 
 /* machine_wide.c: whether a table has more rows than the search looks at, and is not large; and the
  * search's choice (params), which becomes that of machines of few centres if theirs is better. */

@@ -7,7 +7,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
-#include "machine.h"
+#include "machine_large.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -583,25 +583,20 @@ static gram_status train_once(gram_context *g, const struct machine_params *para
     return solve(g, params, leaf->bandwidth, &z, leaf->alpha, report);
 }
 
-/* Mean squared error of all outputs on rows with known targets; valid->x is where the context
- * computes. */
+/* The mean squared error of rows with known targets, in which they count by their weights; valid->x
+ * is where the context computes. */
 static gram_status mean_squared_error(gram_context *g, const struct machine_leaf *leaf,
                                       const struct machine_data *valid, double *out)
 {
-    int64_t count = valid->rows * valid->outputs;
-    size_t bytes = (size_t)count * sizeof(double);
-    double *values = gram_alloc(g, bytes), sum = 0;
+    const size_t bytes = (size_t)(valid->rows * valid->outputs) * sizeof(double);
+    double *values = gram_alloc(g, bytes);
     gram_status status;
 
     if (!values)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
     status = predict_placed(g, leaf, valid->rows, valid->x, values);
-    for (int64_t i = 0; status == GRAM_OK && i < count; i++) {
-        double y = valid->dtype == GRAM_F32 ? (double)((const float *)valid->y)[i]
-                                            : ((const double *)valid->y)[i];
-        sum += (values[i] - y) * (values[i] - y);
-    }
-    *out = sum / (double)count;
+    if (status == GRAM_OK)
+        *out = gram_machine_squared_error(valid, values);
     gram_free(g, values, bytes);
     return status;
 }

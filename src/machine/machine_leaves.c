@@ -295,26 +295,23 @@ static void variances(const struct machine_data *data, double *mean, double *var
             }
 }
 
-/* Adds a leaf's mean squared gradient, times the variance of the feature and the weight of its
- * member, to its column. */
+/* Adds a leaf's mean squared gradient, times the variance of the feature, the weight of its member
+ * and its rows, to its column. */
 static gram_status add_importance(gram_context *g, const struct machine_params *params,
-                                  const struct machine_data *data, const struct machine_leaf *leaf,
+                                  const double *variance, const struct machine_leaf *leaf,
                                   double weight, gram_machine *machine)
 {
     const struct gram_encoder *encoder = machine->encoder;
-    int64_t width = data->width, step = leaf->metric.full ? width + 1 : 1;
-    size_t count = (size_t)(leaf->metric.full ? width * width : width);
-    size_t bytes = (count + 2 * (size_t)width) * sizeof(double);
-    double *agop = gram_alloc(g, bytes), *mean, *variance;
-    struct machine_data z = *data;
+    const int64_t width = leaf->width, step = leaf->metric.full ? width + 1 : 1;
+    const size_t bytes = (size_t)(leaf->metric.full ? width * width : width) * sizeof(double);
+    struct machine_data z = {
+        .rows = leaf->rows, .width = width, .outputs = leaf->outputs, .dtype = leaf->dtype};
+    double *agop = gram_alloc(g, bytes);
     struct krr_array x = {0}, alpha = {0};
     gram_status status;
 
     if (!agop)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    mean = agop + count;
-    variance = mean + width;
-    z.rows = leaf->rows;
     status = gram_machine_leaf_place(g, leaf, &x, &alpha);
     z.x = x.data;
     if (status == GRAM_OK)
@@ -323,13 +320,31 @@ static gram_status add_importance(gram_context *g, const struct machine_params *
             &leaf->metric, agop);
     gram_krr_free(g, &x);
     gram_krr_free(g, &alpha);
-    variances(data, mean, variance);
     for (int64_t c = 0; status == GRAM_OK && c < encoder->columns; c++)
         for (int64_t j = 0; j < encoder->column[c].width; j++) {
-            int64_t at = encoder->column[c].first + j;
-            machine->importance[c] += weight * agop[at * step] * variance[at] * (double)data->rows;
+            const int64_t at = encoder->column[c].first + j;
+
+            machine->importance[c] += weight * agop[at * step] * variance[at] * (double)leaf->rows;
         }
     gram_free(g, agop, bytes);
+    return status;
+}
+
+/* The same of some leaves, with the variances of data. */
+static gram_status weigh(gram_context *g, const struct machine_params *params,
+                         const struct machine_data *data, const struct machine_leaf *leaf,
+                         int64_t leaves, double weight, gram_machine *machine)
+{
+    const size_t bytes = 2 * (size_t)data->width * sizeof(double);
+    double *variance = gram_alloc(g, bytes);
+    gram_status status = GRAM_OK;
+
+    if (!variance)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    variances(data, variance + data->width, variance);
+    for (int64_t i = 0; status == GRAM_OK && i < leaves; i++)
+        status = add_importance(g, params, variance, &leaf[i], weight, machine);
+    gram_free(g, variance, bytes);
     return status;
 }
 
@@ -342,7 +357,7 @@ static gram_status train_member(gram_context *g, const struct task *t,
 
     gram_machine_progress(t->job, 0.9, "weighing features");
     if (status == GRAM_OK)
-        status = add_importance(g, params, t->data, leaf, weight, machine);
+        status = weigh(g, params, t->data, leaf, 1, weight, machine);
     if (status == GRAM_OK)
         status = gram_machine_leaf_settle(g, leaf);
     if (status != GRAM_OK)
@@ -533,7 +548,8 @@ gram_status gram_machine_train_leaves(gram_context *g, struct machine_job *job,
     return status;
 }
 
-/* A large table: what all rows have trained says which features matter. */
+/* A large table: what all rows have trained says which features matter, or all leaves, by their
+ * rows, where these stand alone. */
 gram_status gram_machine_train_large(gram_context *g, struct machine_job *job,
                                      struct machine_recipe *recipe, const struct machine_data *all,
                                      gram_machine *machine)
@@ -545,6 +561,7 @@ gram_status gram_machine_train_large(gram_context *g, struct machine_job *job,
     recipe->members = 1;
     TRY(gram_machine_large_fit(g, job, all, params, machine));
     gram_machine_progress(job, 0.95, "weighing features");
-    return add_importance(g, params, all, machine->base.rows > 0 ? &machine->base : machine->leaf,
-                          1, machine);
+    if (machine->base.rows > 0)
+        return weigh(g, params, all, &machine->base, 1, 1, machine);
+    return weigh(g, params, all, machine->leaf, machine->leaves, 1, machine);
 }

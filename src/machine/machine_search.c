@@ -640,6 +640,7 @@ static gram_status run(gram_context *g, struct search *s, struct machine_recipe 
         best = &plain;
     if (s->wide)
         TRY(gram_machine_wide_choose(g, s->job, best->transform, &best->params));
+    s->levels = gram_machine_trials_level(&s->job->trials);
     TRY(try_last(g, s, best, &ensemble, out));
     recipe->member[0].params = best->params; /* if nothing could be scored again */
     recipe->member[0].params.rounds_known = true;

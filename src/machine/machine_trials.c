@@ -50,6 +50,15 @@ void gram_machine_trials_sort(struct machine_trials *all)
         qsort(all->at, (size_t)all->count, sizeof *all->at, by_rank);
 }
 
+int gram_machine_trials_level(const struct machine_trials *all)
+{
+    int level = 0;
+
+    for (int64_t i = 0; i < all->count; i++)
+        level = all->at[i].level > level ? all->at[i].level : level;
+    return level;
+}
+
 void gram_machine_params_json(struct gram_json_text *t, const struct machine_params *p)
 {
     gram_json_add_pair(t, "p", p->p);
@@ -83,6 +92,10 @@ void gram_machine_trials_json(struct gram_json_text *t, const struct machine_tri
         gram_json_add_pair(t, "trial", (double)c->number);
         gram_json_add_pair(t, "level", c->level);
         gram_json_add_pair(t, "rows", (double)c->rows);
+        if (c->centres > 0) {
+            gram_json_add_pair(t, "centres", (double)c->centres);
+            gram_json_add_pair(t, "held_out", (double)c->held);
+        }
         gram_json_add_pair(t, "score", c->score);
         gram_json_add_pair(t, "spread", c->spread);
         gram_json_add_pair(t, "weight", c->weight);

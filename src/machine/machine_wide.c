@@ -36,19 +36,40 @@ static gram_status encode(gram_context *g, struct machine_job *job,
                                (struct machine_scales){1, target}, out);
 }
 
+/* More rounds of a choice that has had `had`, unless these have ended before. */
+static gram_status go_on(gram_context *g, struct large *l, int had, int rounds, struct choice *c)
+{
+    if (rounds <= had || c->params.iterations < had || !isfinite(c->error))
+        return GRAM_OK;
+    return gram_machine_choice_go_on(g, l, c, l->train.rows, rounds - had, c);
+}
+
+/* The search's choice with its own rounds, and, begun, with those by which others are compared. */
+static gram_status begin(gram_context *g, struct large *l, const struct machine_params *params,
+                         int few, struct choice *begun, struct choice *own)
+{
+    const int both = (int)gram_least(few, params->iterations);
+
+    TRY(gram_machine_choice_try(g, l, params, l->train.rows, both, begun));
+    TRY(gram_machine_choice_copy(g, begun, own));
+    TRY(go_on(g, l, both, params->iterations, own));
+    return go_on(g, l, both, few, begun);
+}
+
 static gram_status choose(gram_context *g, struct large *l, struct machine_params *params)
 {
-    struct choice own = {.error = INFINITY}, best = {0};
-    gram_status status =
-        gram_machine_choice_try(g, l, params, l->train.rows, params->iterations, &own);
+    const int few = gram_machine_choice_rounds(l);
+    struct choice own = {.error = INFINITY}, begun = {.error = INFINITY}, best = {0};
+    gram_status status = begin(g, l, params, few, &begun, &own);
 
     if (status == GRAM_OK)
-        status = gram_machine_choose(g, l, params, &best);
+        status = gram_machine_choose(g, l, params, &begun, &best);
     if (status == GRAM_OK && best.error < better * own.error) {
         *params = best.params;
         params->start = NULL;
     }
     gram_machine_metric_destroy(&own.metric);
+    gram_machine_metric_destroy(&begun.metric);
     gram_machine_metric_destroy(&best.metric);
     return status == GRAM_NUMERICAL ? GRAM_OK : status; /* the choice of the search stands */
 }
@@ -59,7 +80,8 @@ gram_status gram_machine_wide_choose(gram_context *g, struct machine_job *job,
     const int64_t held = gram_least(HELD_ROWS, job->rows / 4);
     const int64_t rows = gram_least(TRAIN_ROWS, job->rows - held);
     const struct gram_encoding how = gram_machine_encoding(job, GRAM_STANDARDISE);
-    struct large l = {.job = job, .centres = rows};
+    struct large l = {
+        .job = job, .centres = rows, .level = gram_machine_trials_level(&job->trials) + 1};
     struct machine_encoded train = {0}, valid = {0};
     struct machine_target target = {0};
     struct gram_encoder *encoder = NULL;
@@ -78,6 +100,8 @@ gram_status gram_machine_wide_choose(gram_context *g, struct machine_job *job,
         status = encode(g, job, encoder, 0, held, &target, &valid);
     if (status == GRAM_OK)
         status = encode(g, job, encoder, held, rows, &target, &train);
+    if (status == GRAM_OK)
+        l.told = gram_machine_told(job->kind.classes > 0 ? &job->kind : &target);
     l.train = train.data;
     l.valid = valid.data;
     if (status == GRAM_OK)

@@ -53,6 +53,15 @@ def test_centres_hold_rows_out(tmp_path):
     assert report["machine"].get("centres") in (20, None) and report["held_out"]["rows"] == 30
     assert report["held_out"]["score"] == report["score"] and "leave_one_out" not in report
     assert "rows held out: rmse" in gram(*arguments, "--centres", "20", cwd=tmp_path)
+    trials = report["machine"]["search"]
+    assert trials[0]["centres"] == 20 and trials[0]["held_out"] == 30 and trials[0]["weight"] == 1
+    assert sum(t["weight"] for t in trials) == 1 and "centres" not in trials[-1]
+    order = [(-t["level"], t["score"]) for t in trials]
+    assert order == sorted(order)
+    gram(*arguments, "--centres", "20", "--trials", "trials.csv", cwd=tmp_path)
+    header, first, *_ = rows_of((tmp_path / "trials.csv").read_text())
+    told = dict(zip(header, first))
+    assert told["centres"] == "20" and told["held_out"] == "30" and 0 < float(told["spread"])
     assert "leave_one_out" in gram_json(*arguments, "--centres", "0", cwd=tmp_path)
     said = refusal(*arguments, "--centres", "20", "--fixed", status=USAGE, cwd=tmp_path)
     assert "--centres and --fixed" in said

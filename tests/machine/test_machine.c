@@ -190,6 +190,32 @@ static void check_weights(struct harness *h)
     sample_destroy(&two);
 }
 
+/* Rows that hardly count do not decide which round of feature learning is the best, or how good it
+ * is. */
+static void check_validation_weights(struct harness *h)
+{
+    static const char name[] = "\"validation_mse\": ";
+    struct sample s = sample_make(h, 200);
+    double *weights = must_allocate(200 * sizeof *weights), error = INFINITY;
+    gram_machine_options o = SAMPLE_OPTIONS;
+    gram_machine *m;
+    const char *at;
+
+    for (int i = 0; i < 200; i++) {
+        weights[i] = i % 4 ? 1 : 1e-9;
+        s.y[i] += i % 4 ? 0 : 100;
+    }
+    o.iterations = 1;
+    o.weights = weights;
+    m = sample_fit(h, &s, &s.number, &o);
+    at = strstr(gram_machine_describe(m), name);
+    error = at ? strtod(at + strlen(name), NULL) : INFINITY;
+    CHECK(h, error < 1e-2, "%g, in units of the variance", error);
+    gram_machine_destroy(m);
+    free(weights);
+    sample_destroy(&s);
+}
+
 /* Leaves split the rows and still predict well, also where a leaf begins. */
 static void check_tree(struct harness *h)
 {
@@ -258,6 +284,7 @@ int main(void)
     check_solvers(&h);
     check_batches(&h);
     check_weights(&h);
+    check_validation_weights(&h);
     check_tree(&h);
     check_search(&h);
     gram_context_destroy(h.g);
