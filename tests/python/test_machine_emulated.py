@@ -26,6 +26,20 @@ def test_centres_learn_from_weighted_rows(cuda):
     np.testing.assert_allclose(*found, atol=1e-6)
 
 
+def test_leaves_are_the_same_without_some_rows(cuda):
+    """What a leaf says of rows that are left out comes from its factorization on the device."""
+    x, y = table(1250)
+    options = {**GIVEN, "iterations": -1, "leaf_rows": 400, "ensemble": 1, "target_transform": "none"}
+    here, there = (
+        gram.Machine.fit(x, y[:, 0], device=device, **options) for device in ("cpu", "cuda")
+    )
+    assert here.description["held_out"]["rows"] == 50
+    scores = [m.description["held_out"]["score"] for m in (here, there)]
+    np.testing.assert_allclose(*scores, rtol=1e-6)
+    assert here.description["temperature"] == there.description["temperature"]
+    np.testing.assert_allclose(here.predict(x[:50]), there.predict(x[:50]), atol=1e-6)
+
+
 def test_several_targets(cuda):
     x, y = table(50)
     options = {**GIVEN, "search": -1, "iterations": 1}
