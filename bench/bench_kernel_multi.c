@@ -177,9 +177,9 @@ static double difference(const struct problem *p, const float *a, const float *b
     return most / size;
 }
 
-/* The product on so many GPUs, in seconds; alone: by gram_kernel_matmul. */
+/* A call on so many GPUs, in seconds; alone: without a communicator. */
 static double measure(const struct problem *p, gram_context **g, int ranks, bool alone,
-                      float *result, gram_krr_report *report)
+                      void *result, gram_krr_report *report)
 {
     struct rank rank[MOST] = {{.g = NULL}};
     gram_communicator *c[MOST] = {NULL};

@@ -8,6 +8,7 @@
 #include "core/backend.h"
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static gram_status open_transport(gram_context *g, const struct gram_plugin *plugin,
@@ -41,11 +42,13 @@ static size_t all_bytes(const gram_communicator *c)
 
 static struct gram_common version_here(void)
 {
-    int part[3] = {0};
+    const char *at = GRAM_VERSION;
+    int64_t number = 0;
+    char *end;
 
-    (void)sscanf(GRAM_VERSION, "%d.%d.%d", &part[0], &part[1], &part[2]);
-    return (struct gram_common){"the version of libgram (1.2.3: 1002003)", -1,
-                                (part[0] * INT64_C(1000) + part[1]) * 1000 + part[2]};
+    for (int part = 0; part < 3; part++, at = *end == '.' ? end + 1 : end)
+        number = number * 1000 + strtol(at, &end, 10);
+    return (struct gram_common){"the version of libgram (1.2.3: 1002003)", -1, number};
 }
 
 /* No rank leaves the others alone: memory is wanted only when all of them can be told. */

@@ -286,11 +286,11 @@ static gram_status plan(gram_context *g, struct matmul_multi *m, struct gram_lay
 
 /* A rank's rows to their place among those of all. */
 static gram_status place_rows(gram_context *g, const struct matmul_multi *m,
-                              const struct gram_view *rows, int side, char *all)
+                              const struct gram_view *rows, int side, void *all)
 {
     const int64_t offset = m->first[side] * rows->cols * m->element;
     const struct gram_kron_move_op move = {
-        .batch.count = 1, .view = *rows, .dense = all + offset, .gather = true};
+        .batch.count = 1, .view = *rows, .dense = (char *)all + offset, .gather = true};
 
     return rows->rows > 0 && rows->cols > 0 ? g->backend->kron_move(g, &move) : GRAM_OK;
 }

@@ -1,5 +1,6 @@
 /*
- * test_mpi_killed.c - a process that dies in the middle of gram_kron_matmul_multi ends the job
+ * test_mpi_killed.c - a process that dies in the middle of gram_kron_matmul_multi, or of
+ * gram_krr_solve, ends the job
  *
  * Starts mpirun with this same program, in which rank 0 kills itself before its second group of
  * factors, while the others wait for it; what hangs is ended by the test's time limit.
@@ -9,6 +10,7 @@
 #include "mpi_ranks.h"
 #ifdef GRAM_TEST_MPI
 #  include "core/backend.h"
+#  include "krr_parts.h"
 #  include <signal.h>
 #  include <stdlib.h>
 #  include <string.h>
@@ -48,15 +50,39 @@ static void die(struct harness *h)
     puts("outlived rank 0"); /* which its parent looks for */
 }
 
-static void the_job_ends(struct harness *h)
+/* In the third product of a solve, which has had its agreements before. */
+static gram_status dying_kernel_product(gram_context *g, const struct gram_kernel_matmul_op *op)
+{
+    if (mpi_rank() == 0 && !g->measure && products++ == 2)
+        raise(SIGKILL);
+    return gram_cpu_backend.kernel_matmul(g, op);
+}
+
+static void die_in_a_solve(struct harness *h)
+{
+    const struct gram_backend *whole = h->g->backend;
+    struct gram_backend dying = *whole;
+    struct krr_parts p;
+
+    harness_seed(h, "mpi_killed", 0);
+    krr_parts_make(h, &p, &krr_parts_table[0]);
+    krr_parts_take(&p, mpi_ranks(h));
+    dying.kernel_matmul = dying_kernel_product;
+    h->g->backend = &dying;
+    CHECK(h, krr_parts_solve(h->g, &p) != GRAM_OK, "the solve of a dead rank has ended");
+    h->g->backend = whole;
+    puts("outlived rank 0");
+}
+
+static void a_job_ends(struct harness *h, const char *how)
 {
     char command[4096], line[512];
     bool outlived = false;
     FILE *job;
     int status;
 
-    snprintf(command, sizeof command, "%s -n 2 '%s/tests/test_mpi_killed' die 2>&1", GRAM_TEST_MPI,
-             getenv("GRAM_BUILD_DIR"));
+    snprintf(command, sizeof command, "%s -n 2 '%s/tests/test_mpi_killed' %s 2>&1", GRAM_TEST_MPI,
+             getenv("GRAM_BUILD_DIR"), how);
     job = popen(command, "r");
     if (!CHECK(h, job, "%s cannot be started", command))
         return;
@@ -67,17 +93,24 @@ static void the_job_ends(struct harness *h)
     CHECK(h, !outlived, "the other rank went on");
 }
 
+static void the_job_ends(struct harness *h)
+{
+    a_job_ends(h, "die");
+    a_job_ends(h, "solve");
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_function parent[] = {
         {"the job ends", the_job_ends}
     };
     static const struct test_function child[] = {
-        {"die", die}
+        {           "die",            die},
+        {"die in a solve", die_in_a_solve},
     };
 
     if (argc > 1)
-        return mpi_run_tests(&argc, &argv, child, 1);
+        return mpi_run_tests(&argc, &argv, &child[strcmp(argv[1], "solve") == 0], 1);
     return harness_run_tests(parent, 1);
 }
 #endif
