@@ -171,12 +171,13 @@ struct builder {
     struct machine_leaf_rows *rows;
     double *places, *sorted; /* of the rows of the part being split */
     uint64_t seed;           /* of the tree's samples */
-    uint64_t *random;        /* of its directions; NULL: it has the leading ones */
+    bool drawn;              /* its directions are; else they are the leading ones */
+    uint64_t random;         /* of drawn directions */
 };
 
 /* Trains a small machine on a sample of rows and finds the direction of its gradients. */
-static gram_status find_direction(gram_context *g, const struct builder *b, int64_t *rows,
-                                  int64_t count, double *direction)
+static gram_status find_direction(gram_context *g, struct builder *b, int64_t *rows, int64_t count,
+                                  double *direction)
 {
     struct machine_params small = *b->params;
     const struct machine_data none = {0};
@@ -203,7 +204,7 @@ static gram_status find_direction(gram_context *g, const struct builder *b, int6
                                                                       leaf.alpha},
                                           &leaf.metric, agop);
     if (status == GRAM_OK)
-        status = direction_of(g, width, agop, b->random, direction);
+        status = direction_of(g, width, agop, b->drawn ? &b->random : NULL, direction);
     gram_machine_leaf_destroy(g, &leaf);
     gram_free(g, agop, bytes);
     sample_close(g, &sample);
@@ -328,12 +329,11 @@ static gram_status build(gram_context *g, struct builder *b, int trees, int64_t 
     if (rows <= b->leaf_rows)
         return split(g, b, all, rows, -1, 0);
     for (int t = 0; t < trees; t++) {
-        uint64_t random = b->seed ^ 0x7472656573u;
-
-        b->random = t > 0 ? &random : NULL;
+        b->random = b->seed ^ 0x7472656573u;
+        b->drawn = t > 0;
         b->tree->root[b->tree->trees++] = b->tree->count;
         TRY(split(g, b, all, rows, -1, 0));
-        b->seed = gram_random(&random);
+        b->seed = gram_random(&b->random);
     }
     return GRAM_OK;
 }

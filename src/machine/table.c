@@ -158,7 +158,7 @@ static bool choose(const struct gram_seen *seen, int64_t distinct, int64_t most,
     c->other = distinct > most;
     if (!c->other)
         return copy_labels(seen, distinct, c);
-    sorted = malloc((size_t)distinct * sizeof *sorted);
+    sorted = malloc((size_t)distinct * sizeof *sorted + 1);
     if (!sorted)
         return false;
     memcpy(sorted, seen, (size_t)distinct * sizeof *sorted);
