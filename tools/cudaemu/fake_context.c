@@ -19,17 +19,16 @@ void __lsan_ignore_object(const void *memory);
 
 enum {
     CONTEXTS = 64, /* that a thread can push */
-    MOST_DEVICES = 16
 };
 
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static bool initialised;
 static CUresult fault; /* of a kernel: the process does not get the device back */
 static struct {
-    int retained;            /* times that the primary context was */
-    bool peer[MOST_DEVICES]; /* whose memory it may touch, and that of the pool */
-    bool pool[MOST_DEVICES];
-} primary[MOST_DEVICES]; /* their addresses are the contexts */
+    int retained;                 /* times that the primary context was */
+    bool peer[FAKE_MOST_DEVICES]; /* whose memory it may touch, and that of the pool */
+    bool pool[FAKE_MOST_DEVICES];
+} primary[FAKE_MOST_DEVICES]; /* their addresses are the contexts */
 static __thread CUcontext stack[CONTEXTS];
 static __thread int depth;
 
@@ -71,7 +70,7 @@ static int devices(void)
 {
     long count = fake_setting("GRAM_FAKE_CUDA_DEVICES", 1);
 
-    return count < MOST_DEVICES ? (int)count : MOST_DEVICES;
+    return count < FAKE_MOST_DEVICES ? (int)count : FAKE_MOST_DEVICES;
 }
 
 static CUcontext context_of(int device)
@@ -84,7 +83,7 @@ int fake_current_device(void)
     CUcontext current = fake_context();
     int device = 0;
 
-    while (device + 1 < MOST_DEVICES && current != context_of(device))
+    while (device + 1 < FAKE_MOST_DEVICES && current != context_of(device))
         device++;
     return device;
 }

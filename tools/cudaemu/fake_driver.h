@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 enum {
+    FAKE_MOST_DEVICES = 16,
     FAKE_ARCH = 90,
     FAKE_MOST_THREADS = 1024,
     FAKE_SHARED = 48 * 1024 /* of a block that did not ask for more */

@@ -110,7 +110,7 @@ static struct part *mate_of(const struct post *of, const struct part *part, stru
 /* Does the work of a stream as far as this operation, and not farther. */
 static void bring(const struct post *post)
 {
-    CUstream stream = fake_stream(post->stream);
+    CUstream stream = post->stream;
 
     while (!post->reached && stream->work.first) {
         struct fake_work *first = stream->work.first;
@@ -276,7 +276,7 @@ static int add(struct comm *comm, const struct part *part, CUstream stream)
         fake_current_device() != device)
         return INVALID_ARGUMENT;
     open.comm = comm;
-    p->stream = stream;
+    p->stream = fake_stream(stream);
     p->part[p->count++] = *part;
     return SUCCESS;
 }

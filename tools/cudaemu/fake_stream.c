@@ -2,8 +2,8 @@
  * fake_stream.c - streams and events
  *
  * Work lies in its stream until somebody waits for it, so that a missing synchronization is seen.
- * The default stream waits for the others, and they for it, as the driver's does: by doing first
- * what the other side has.
+ * The default stream of a device waits for the others of the device, and they for it, as the
+ * driver's does: by doing first what the other side has.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -12,18 +12,31 @@
 #include <string.h>
 #include <time.h>
 
-static struct CUstream_st standard;
+static struct CUstream_st standard[FAKE_MOST_DEVICES]; /* the default stream of each device */
+static CUstream created;
 
 CUstream fake_stream(CUstream handle)
 {
     return handle == NULL || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD
-               ? &standard
+               ? &standard[fake_current_device()]
                : handle;
+}
+
+static bool is_default(const struct CUstream_st *stream)
+{
+    return stream >= standard && stream < standard + FAKE_MOST_DEVICES;
+}
+
+static int device_of(const struct CUstream_st *stream)
+{
+    return is_default(stream) ? (int)(stream - standard) : stream->device;
 }
 
 void fake_each_stream(void (*see)(CUstream stream, void *arg), void *arg)
 {
-    for (CUstream s = &standard, next; s; s = next) {
+    for (int device = 0; device < FAKE_MOST_DEVICES; device++)
+        see(&standard[device], arg);
+    for (CUstream s = created, next; s; s = next) {
         next = s->next;
         see(s, arg);
     }
@@ -55,10 +68,10 @@ CUresult fake_drain(CUstream stream)
     return fake_advance(fake_stream(stream), NULL, 0);
 }
 
-static void drain_one(CUstream stream, void *blocking_only)
+static void drain_one(CUstream stream, void *unused)
 {
-    if (!blocking_only || !stream->apart)
-        (void)fake_drain(stream);
+    (void)unused;
+    (void)fake_drain(stream);
 }
 
 CUresult fake_drain_all(void)
@@ -67,20 +80,26 @@ CUresult fake_drain_all(void)
     return fake_usable();
 }
 
+/* The streams for which the default one of a device waits. */
+static void drain_blocking(int device)
+{
+    for (CUstream s = created; s; s = s->next)
+        if (!s->apart && s->device == device)
+            (void)fake_drain(s);
+}
+
 CUresult fake_queue(CUstream handle, struct fake_work *work)
 {
     CUstream stream = fake_stream(handle);
-    bool blocking_only = true;
 
     if (stream->graph) {
         fake_append(&stream->graph->work, work);
         return CUDA_SUCCESS;
     }
-    if (stream == &standard)
-        for (CUstream s = standard.next; s; s = s->next)
-            drain_one(s, &blocking_only);
+    if (is_default(stream))
+        drain_blocking(device_of(stream));
     else if (!stream->apart)
-        (void)fake_drain(NULL);
+        (void)fake_drain(&standard[stream->device]);
     fake_append(&stream->work, work);
     return CUDA_SUCCESS;
 }
@@ -97,8 +116,9 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags)
     s = result == CUDA_SUCCESS ? calloc(1, sizeof *s) : NULL;
     if (s) {
         s->apart = (flags & CU_STREAM_NON_BLOCKING) != 0;
-        s->next = standard.next;
-        standard.next = s;
+        s->device = fake_current_device();
+        s->next = created;
+        created = s;
         *stream = s;
     } else if (result == CUDA_SUCCESS) {
         result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -115,9 +135,9 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priori
 
 CUresult cuStreamDestroy(CUstream stream)
 {
-    CUstream *at = &standard.next;
+    CUstream *at = &created;
 
-    if (fake_stream(stream) == &standard)
+    if (is_default(fake_stream(stream)))
         return CUDA_ERROR_INVALID_HANDLE;
     fake_lock();
     (void)fake_drain(stream);
@@ -134,14 +154,13 @@ CUresult cuStreamDestroy(CUstream stream)
 static CUresult synchronize(CUstream handle)
 {
     CUstream stream = fake_stream(handle);
-    bool blocking_only = true;
 
     if (stream->graph) {
         stream->failed = true;
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
-    if (stream == &standard)
-        fake_each_stream(drain_one, &blocking_only);
+    if (is_default(stream))
+        drain_blocking(device_of(stream));
     return fake_drain(stream);
 }
 

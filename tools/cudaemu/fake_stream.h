@@ -18,6 +18,7 @@ struct CUgraph_st {
 struct CUstream_st {
     struct CUstream_st *next;
     struct fake_list work;
+    int device;
     bool apart;    /* does not wait for the default stream */
     CUgraph graph; /* that it is captured into */
     bool captures; /* and it is the one where the capture began */
@@ -32,7 +33,7 @@ struct CUevent_st {
     double ms;
 };
 
-/* The stream of a handle: the default one for NULL and its two names. */
+/* The stream of a handle: the default one of the thread's device for NULL and its two names. */
 CUstream fake_stream(CUstream handle);
 /* Calls see with every stream. */
 void fake_each_stream(void (*see)(CUstream stream, void *arg), void *arg);
