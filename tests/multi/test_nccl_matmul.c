@@ -80,7 +80,8 @@ static void all_succeed(struct harness *h, struct nccl_team *t, int row)
 {
     struct place all[NCCL_MOST];
 
-    for (int i = 0; i < t->ranks; i++)
+    set(h, &all[0], &t->rank[0], row);
+    for (int i = 1; i < t->ranks; i++)
         set(h, &all[i], &t->rank[i], row);
     multiply(h, all, t->ranks);
     for (int i = 0; i < t->ranks; i++) {
@@ -123,7 +124,8 @@ static void a_rank_that_fails_ends_all(struct harness *h)
         struct place all[NCCL_MOST];
         struct nccl_team t;
         nccl_begin(h, &t, nccl_gpus(h));
-        for (int i = 0; i < t.ranks; i++)
+        set(h, &all[0], &t.rank[0], 4);
+        for (int i = 1; i < t.ranks; i++)
             set(h, &all[i], &t.rank[i], 4);
         whole = all[0].g->backend, broken = *whole;
         broken.kernel_matmul = failing_product;

@@ -15,11 +15,14 @@
 static struct CUstream_st standard[FAKE_MOST_DEVICES]; /* the default stream of each device */
 static CUstream created;
 
+static bool names_default(CUstream handle)
+{
+    return handle == NULL || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
+}
+
 CUstream fake_stream(CUstream handle)
 {
-    return handle == NULL || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD
-               ? &standard[fake_current_device()]
-               : handle;
+    return names_default(handle) ? &standard[fake_current_device()] : handle;
 }
 
 static bool is_default(const struct CUstream_st *stream)
@@ -137,7 +140,7 @@ CUresult cuStreamDestroy(CUstream stream)
 {
     CUstream *at = &created;
 
-    if (is_default(fake_stream(stream)))
+    if (names_default(stream))
         return CUDA_ERROR_INVALID_HANDLE;
     fake_lock();
     (void)fake_drain(stream);
