@@ -121,6 +121,7 @@ static void a_bad_argument_of_one_rank_ends_all(struct harness *h)
 
 static void other_options_of_one_rank_are_noticed(struct harness *h)
 {
+    static const struct matmul_parts_row with_y = {.n = 1};
     struct matmul_parts p;
 
     if (gram_communicator_size(mpi_ranks(h)) == 1)
@@ -135,7 +136,7 @@ static void other_options_of_one_rank_are_noticed(struct harness *h)
             p.my_v.shape[1] -= way == 2;
             p.my_out.shape[1] -= way == 2;
             if (way == 3)
-                p.row = &(const struct matmul_parts_row){.n = 1};
+                p.row = &with_y;
             p.my_y = p.my_x;
         }
         all_refuse(h, &p, GRAM_INVALID_ARGUMENT, texts[way], texts[way]);
