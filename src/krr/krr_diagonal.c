@@ -67,7 +67,6 @@ static gram_status sample(gram_context *g, struct krr_problem *p, int64_t count,
 {
     int64_t row[SYMMETRY_ROWS];
     struct krr_array narrow = {0};
-    void *here;
     size_t bytes = (size_t)(count * p->width) * gram_dtype_size(p->dtype);
     gram_status status;
 
@@ -77,16 +76,12 @@ static gram_status sample(gram_context *g, struct krr_problem *p, int64_t count,
         return GRAM_OK;
     for (int64_t i = 0; i < count; i++)
         row[i] = i * step;
-    here = gram_alloc(g, bytes ? bytes : 1);
-    if (!here)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    status = gram_krr_rows_some(g, p, row, count, here);
+    status = gram_krr_allocate(g, bytes, &narrow);
     if (status == GRAM_OK)
-        status = gram_krr_send(g, here, bytes, &narrow);
+        status = gram_krr_rows_load(g, p, row, count, narrow.data);
     if (status == GRAM_OK)
         status = gram_krr_widen(g, "x", (int64_t[2]){count, p->width}, p->dtype, &narrow, read);
     gram_krr_free(g, &narrow);
-    gram_free(g, here, bytes ? bytes : 1);
     *x = gram_krr_matrix(g, read->data, count, p->width, GRAM_F64);
     return status;
 }

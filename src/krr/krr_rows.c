@@ -129,14 +129,31 @@ gram_status gram_krr_rows_scan(gram_context *g, struct krr_problem *p, krr_rows_
     return GRAM_OK;
 }
 
-gram_status gram_krr_rows_some(gram_context *g, struct krr_problem *p, const int64_t *row,
-                               int64_t count, void *out)
+/* The rows of these numbers, to the host. */
+static gram_status read_some(gram_context *g, struct krr_problem *p, const int64_t *row,
+                             int64_t count, void *out)
 {
     const size_t bytes = (size_t)p->width * gram_dtype_size(p->dtype);
 
     for (int64_t i = 0; i < count; i++)
         TRY(gram_krr_rows_read(g, p, row[i], 1, (char *)out + (size_t)i * bytes));
     return GRAM_OK;
+}
+
+gram_status gram_krr_rows_load(gram_context *g, struct krr_problem *p, const int64_t *row,
+                               int64_t count, void *out)
+{
+    const size_t bytes = (size_t)(count * p->width) * gram_dtype_size(p->dtype);
+    void *here = gram_alloc(g, bytes ? bytes : 1);
+    gram_status status;
+
+    if (!here)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    status = read_some(g, p, row, count, here);
+    if (status == GRAM_OK)
+        status = gram_krr_store(g, out, here, bytes);
+    gram_free(g, here, bytes ? bytes : 1);
+    return status;
 }
 
 /* ---- Centres --------------------------------------------------------------------------------- */
@@ -165,22 +182,6 @@ static void draw(const struct krr_problem *p, int64_t *rows)
     qsort(rows, (size_t)p->unknowns, sizeof *rows, by_number);
 }
 
-/* The centres that were drawn, of rows that are read. */
-static gram_status read_centres(gram_context *g, struct krr_problem *p, const int64_t *rows)
-{
-    size_t bytes = (size_t)(p->unknowns * p->width) * gram_dtype_size(p->dtype);
-    void *here = gram_alloc(g, bytes ? bytes : 1);
-    gram_status status;
-
-    if (!here)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    status = gram_krr_rows_some(g, p, rows, p->unknowns, here);
-    if (status == GRAM_OK)
-        status = gram_krr_store(g, p->centres.data, here, bytes);
-    gram_free(g, here, bytes ? bytes : 1);
-    return status;
-}
-
 /* The centres that were drawn, and their numbers for the caller. */
 static gram_status gather_centres(gram_context *g, struct krr_problem *p, const int64_t *rows)
 {
@@ -194,7 +195,7 @@ static gram_status gather_centres(gram_context *g, struct krr_problem *p, const 
     gram_status status;
 
     if (p->rows.read) {
-        status = read_centres(g, p, rows);
+        status = gram_krr_rows_load(g, p, rows, p->unknowns, p->centres.data);
     } else {
         TRY(gram_krr_send(g, rows, bytes, &there));
         op.index = there.data;

@@ -137,34 +137,18 @@ gram_status gram_krr_rows_multiply(gram_context *g, struct krr_problem *p, bool 
     return status;
 }
 
-/* Points of these numbers, where the context computes. */
-static gram_status load_points(gram_context *g, struct krr_problem *p, const int64_t *row,
-                               int64_t count, struct krr_array *out)
-{
-    const size_t bytes = (size_t)(count * p->width) * gram_dtype_size(p->dtype);
-    void *here = gram_alloc(g, bytes ? bytes : 1);
-    gram_status status;
-
-    if (!here)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    status = gram_krr_rows_some(g, p, row, count, here);
-    if (status == GRAM_OK)
-        status = gram_krr_allocate(g, bytes, out);
-    if (status == GRAM_OK)
-        status = gram_krr_store(g, out->data, here, bytes);
-    gram_free(g, here, bytes ? bytes : 1);
-    return status;
-}
-
 gram_status gram_krr_rows_columns(gram_context *g, void *problem, const int64_t *row, int64_t count,
                                   const gram_tensor *out)
 {
     struct krr_problem *p = problem;
     const size_t size = gram_dtype_size(p->dtype);
     struct krr_array chosen = {0};
-    gram_status status = load_points(g, p, row, count, &chosen);
-    const gram_tensor points = gram_krr_matrix(g, chosen.data, count, p->width, p->dtype);
+    gram_tensor points;
+    gram_status status = gram_krr_allocate(g, (size_t)(count * p->width) * size, &chosen);
 
+    if (status == GRAM_OK)
+        status = gram_krr_rows_load(g, p, row, count, chosen.data);
+    points = gram_krr_matrix(g, chosen.data, count, p->width, p->dtype);
     for (int64_t first = 0; first < p->n && status == GRAM_OK; first += p->block) {
         const int64_t rows = gram_least(p->block, p->n - first);
         struct krr_array there = {0};

@@ -171,8 +171,8 @@ typedef gram_status krr_rows_scan(gram_context *g, struct krr_problem *p, int64_
 gram_status gram_krr_rows_scan(gram_context *g, struct krr_problem *p, krr_rows_scan *take);
 /* Draws the centres, and tells the caller their numbers. */
 gram_status gram_krr_draw_centres(gram_context *g, struct krr_problem *p);
-/* The rows of these numbers, of the dtype, to the host. */
-gram_status gram_krr_rows_some(gram_context *g, struct krr_problem *p, const int64_t *row,
+/* The rows of these numbers, of the dtype, to `out`, which is where the context computes. */
+gram_status gram_krr_rows_load(gram_context *g, struct krr_problem *p, const int64_t *row,
                                int64_t count, void *out);
 
 /* out = K_mn W K_nm v of the rows; or K_mn W (y - K_nm v), where norm_u is given. */
