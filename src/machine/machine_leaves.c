@@ -93,6 +93,16 @@ gram_status gram_machine_learn_metric(gram_context *g, const struct machine_job 
     return status;
 }
 
+/* Outputs of rows that nothing has learned from become those of the job. */
+static gram_status take_held(gram_context *g, struct machine_job *job, struct machine_held_out held)
+{
+    free(job->held.f);
+    gram_machine_target_return(&job->held.scale);
+    job->held = held;
+    job->held_apart = true;
+    return gram_machine_target_borrow(g, &job->kind, &job->held.scale);
+}
+
 /* The ridge of params is chosen once more, and the outputs of rows that were held out for it become
  * those of the job. */
 static gram_status refit(gram_context *g, struct machine_job *job, struct machine_params *params,
@@ -101,13 +111,7 @@ static gram_status refit(gram_context *g, struct machine_job *job, struct machin
     struct machine_held_out held;
 
     TRY(gram_machine_refit(g, params, data, job->ends, report, &held));
-    if (!held.f)
-        return GRAM_OK;
-    free(job->held.f);
-    gram_machine_target_return(&job->held.scale);
-    job->held = held;
-    job->held_apart = true;
-    return gram_machine_target_borrow(g, &job->kind, &job->held.scale);
+    return held.f ? take_held(g, job, held) : GRAM_OK;
 }
 
 /* What a leaf is trained on. */
@@ -470,12 +474,9 @@ static gram_status choose_routing(gram_context *g, struct machine_job *job,
     for (int64_t i = 0; status == GRAM_OK && i < count; i++)
         finite &= isfinite(f[i]) != 0;
     if (status == GRAM_OK && finite) {
-        free(job->held.f);
-        gram_machine_target_return(&job->held.scale);
-        job->held = (struct machine_held_out){.first = all->rows - held, .count = held, .f = f};
-        job->held_apart = true;
+        status = take_held(
+            g, job, (struct machine_held_out){.first = all->rows - held, .count = held, .f = f});
         f = NULL;
-        status = gram_machine_target_borrow(g, &job->kind, &job->held.scale);
     }
     gram_free(g, y, bytes);
     free(f);

@@ -101,7 +101,8 @@ static bool place_row(const struct machine_tree *tree, int64_t root, gram_dtype 
     return true;
 }
 
-static int by_leaf(const void *a, const void *b)
+/* By leaf, and then by row; 0: the same place. */
+static int order(const void *a, const void *b)
 {
     const struct machine_place *x = a, *y = b;
 
@@ -123,7 +124,7 @@ gram_status gram_machine_tree_places(gram_context *g, const struct machine_tree 
             done = place_row(tree, tree->root[t], dtype, x, row, open, out);
     free(open);
     if (done && out->count > 0)
-        qsort(out->at, (size_t)out->count, sizeof *out->at, by_leaf);
+        qsort(out->at, (size_t)out->count, sizeof *out->at, order);
     if (done)
         return GRAM_OK;
     free(out->at);
@@ -147,14 +148,6 @@ static void asked_close(struct asked *a)
     free(a->places.at);
     free(a->v);
     *a = (struct asked){0};
-}
-
-/* Before 0: a comes earlier in the order of by_leaf; or the same place. */
-static int order(const struct machine_place *a, int64_t leaf, int64_t row)
-{
-    if (a->leaf != leaf)
-        return a->leaf < leaf ? -1 : 1;
-    return a->row < row ? -1 : a->row > row;
 }
 
 /* What the leaf says about rows of valid: places that nobody knows yet. */
@@ -200,11 +193,11 @@ static gram_status ask_more(gram_context *g, const gram_machine *machine,
 
         if (known && (i == 0 || p[-1].leaf != p->leaf))
             k = known->first[p->leaf];
-        while (at < before->places.count && order(&before->places.at[at], p->leaf, p->row) < 0)
+        while (at < before->places.count && order(&before->places.at[at], p) < 0)
             at++;
         while (known && k < known->first[p->leaf + 1] && known->row[k] < p->row)
             k++;
-        if (at < before->places.count && order(&before->places.at[at], p->leaf, p->row) == 0)
+        if (at < before->places.count && order(&before->places.at[at], p) == 0)
             memcpy(a->v + i * outputs, before->v + at * outputs, bytes);
         else if (known && k < known->first[p->leaf + 1] && known->row[k] == p->row)
             memcpy(a->v + i * outputs, known->f + k * outputs, bytes);

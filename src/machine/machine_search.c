@@ -455,24 +455,35 @@ static gram_status pick(gram_context *g, struct search *s, gram_transform transf
 
 /* ---- Time ------------------------------------------------------------------------------------ */
 
+/* Seconds that a unit of work has taken until now. */
+static double each(const struct search *s)
+{
+    return (gram_seconds() - s->opened) / s->work;
+}
+
 /* Seconds that the rest of a fit is going to take after the trials of two levels: the last level,
  * rounds of feature learning, and the solves of all rows.  Single precision and one ridge take a
  * tenth of a trial. */
 static double rest(const struct search *s, const struct trial *best)
 {
-    const double each = (gram_seconds() - s->opened) / s->work, n = (double)s->job->rows;
+    const double n = (double)s->job->rows;
     const double last = fmin(LAST_ROWS, n), learns = fmin(n, fmax(6000, fmin(n / 2, 12000)));
     const double rounds = best->params.iterations;
     double work = work_of(last) * (rounds > 0 ? 2 : 1) + rounds * 0.3 * work_of(last / 2);
 
     work += s->members * 0.1 * (rounds * work_of(learns) / 2 + work_of(n));
-    return each * work;
+    return each(s) * work;
+}
+
+static double time_limit(const struct search *s)
+{
+    return s->job->o.time_limit > 0 ? s->job->o.time_limit : 300;
 }
 
 /* When choices are to end, as far as the first trials tell. */
 static void plan(struct search *s, const struct trial *best)
 {
-    const double limit = s->job->o.time_limit > 0 ? s->job->o.time_limit : 300;
+    const double limit = time_limit(s);
 
     if (s->job->o.search <= 0)
         return;
@@ -490,9 +501,7 @@ static bool has_time(const struct search *s, const struct trial *learned, double
 
     for (int form = 0; form < FORMS; form++)
         trials += isfinite(learned[form].score) ? learned[form].params.iterations + 1 : 0;
-    return s->last == 0 ||
-           gram_seconds() + (gram_seconds() - s->opened) / s->work * trials * work_of(half) <
-               s->last;
+    return s->last == 0 || gram_seconds() + each(s) * trials * work_of(half) < s->last;
 }
 
 /* ---- Both levels ----------------------------------------------------------------------------- */
@@ -526,12 +535,11 @@ static gram_status levels(gram_context *g, struct search *s, const struct trial 
 {
     const bool more = s->job->o.search > 0;
     const struct effort *effort = more ? &thorough : &usual;
-    double limit = s->job->o.time_limit > 0 ? s->job->o.time_limit : 300;
     int64_t first = half_rows(g, s, effort->rows[0], 1.5e8),
             second = half_rows(g, s, effort->rows[1], 1.5e9);
 
-    s->last = more ? s->job->started + 0.8 * limit : 0;
-    s->deadline = more ? s->job->started + 0.6 * limit : 0;
+    s->last = more ? s->job->started + 0.8 * time_limit(s) : 0;
+    s->deadline = more ? s->job->started + 0.6 * time_limit(s) : 0;
     s->keeps = s->members > 1;
     TRY(gram_machine_level_open(g, s, PARTS * first, false));
     TRY(first_level(g, s, start, plain, learned));
