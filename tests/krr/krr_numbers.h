@@ -8,6 +8,7 @@
 #define GRAM_TEST_KRR_NUMBERS_H
 #include "check/harness/harness.h"
 #include "tests/core/failing_alloc.h"
+#include <math.h>
 #include <stdlib.h>
 
 enum {
@@ -25,6 +26,22 @@ static inline void set_number(gram_dtype dtype, double *data, int64_t at, double
         ((float *)(void *)data)[at] = (float)value;
     else
         data[at] = value;
+}
+
+/* Points between -2 and 2 of a generator's state, targets that swing, and weights from 1 to 4, of n
+ * rows. */
+static inline void fill_numbers(gram_dtype dtype, uint64_t state, int64_t n,
+                                const int64_t width_columns[2], double *x, double *y,
+                                double *weights)
+{
+    for (int64_t i = 0; i < n * width_columns[0]; i++) {
+        state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+        set_number(dtype, x, i, 4 * (double)(state >> 40) * 0x1p-24 - 2);
+    }
+    for (int64_t i = 0; i < n * width_columns[1]; i++)
+        set_number(dtype, y, i, sin(0.3 * (double)i));
+    for (int64_t i = 0; i < n; i++)
+        set_number(dtype, weights, i, 1 + (double)(i % 4));
 }
 
 /* A copy of the tensor's memory on the harness's device. */

@@ -66,7 +66,6 @@ struct call {
 static struct call *call_open(gram_dtype dtype, int64_t n, int64_t width)
 {
     struct call *c = calloc(1, sizeof *c);
-    uint64_t numbers = 5;
 
     if (!c)
         harness_end_without_memory("a call");
@@ -78,14 +77,7 @@ static struct call *call_open(gram_dtype dtype, int64_t n, int64_t width)
     c->weights = calloc((size_t)n + 1, sizeof *c->weights);
     if (!c->x || !c->y || !c->weights)
         harness_end_without_memory("points");
-    for (int64_t i = 0; i < n * width; i++) {
-        numbers = numbers * UINT64_C(6364136223846793005) + 1442695040888963407;
-        set_number(dtype, c->x, i, 4 * (double)(numbers >> 40) * 0x1p-24 - 2);
-    }
-    for (int64_t i = 0; i < n * COLUMNS; i++)
-        set_number(dtype, c->y, i, sin(0.3 * (double)i));
-    for (int64_t i = 0; i < n; i++)
-        set_number(dtype, c->weights, i, 1 + (double)(i % 4));
+    fill_numbers(dtype, 5, n, (int64_t[2]){width, COLUMNS}, c->x, c->y, c->weights);
     c->kernel = gram_gaussian(1.5 * sqrt((double)width / 3));
     c->options = (gram_krr_options)GRAM_KRR_OPTIONS_INIT;
     c->options.ridge = 1e-2;

@@ -57,18 +57,9 @@ struct call {
 
 static void call_open(struct call *c, gram_dtype dtype)
 {
-    uint64_t numbers = 7;
-
     memset(c, 0, sizeof *c);
     c->dtype = dtype;
-    for (int64_t i = 0; i < N * WIDTH; i++) {
-        numbers = numbers * UINT64_C(6364136223846793005) + 1442695040888963407;
-        set_number(dtype, c->x, i, 4 * (double)(numbers >> 40) * 0x1p-24 - 2);
-    }
-    for (int64_t i = 0; i < N * COLUMNS; i++)
-        set_number(dtype, c->y, i, sin(0.3 * (double)i));
-    for (int64_t i = 0; i < N; i++)
-        set_number(dtype, c->weights, i, 1 + (double)(i % 4));
+    fill_numbers(dtype, 7, N, (int64_t[2]){WIDTH, COLUMNS}, c->x, c->y, c->weights);
     c->kernel = gram_gaussian(1);
     c->options = (gram_krr_options)GRAM_KRR_OPTIONS_INIT;
     c->options.ridge = 0.1;

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "krr_parts.h"
+#include "matmul_parts.h"
 #include <math.h>
 
 /* clang-format off */
@@ -71,15 +72,6 @@ static int64_t first_of(const struct krr_parts *p, int rank, int ranks)
     const int less = p->row->first_has_none && ranks > 1;
 
     return rank < less ? 0 : p->row->n * (rank - less) / (ranks - less);
-}
-
-static gram_tensor some_rows(const gram_tensor *t, int64_t first, int64_t rows)
-{
-    gram_tensor part = *t;
-
-    part.shape[0] = rows;
-    part.data = (char *)t->data + first * t->stride[0] * (int64_t)gram_dtype_size(t->dtype);
-    return part;
 }
 
 void krr_parts_take(struct krr_parts *p, gram_communicator *c)

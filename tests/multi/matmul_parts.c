@@ -144,15 +144,6 @@ static int64_t first_of(enum matmul_share share, int64_t rows, int rank, int ran
     return share == ALL_LAST ? 0 : rows;
 }
 
-static gram_tensor some_rows(const gram_tensor *t, int64_t first, int64_t rows)
-{
-    gram_tensor part = *t;
-
-    part.shape[0] = rows;
-    part.data = (char *)t->data + first * t->stride[0] * (int64_t)gram_dtype_size(t->dtype);
-    return part;
-}
-
 void matmul_parts_take(struct matmul_parts *p, gram_communicator *c)
 {
     const int rank = gram_communicator_rank(c), ranks = gram_communicator_size(c);

@@ -34,6 +34,16 @@ enum {
     MATMUL_PARTS_TENSORS = 4
 };
 
+/* Some rows of a matrix of all. */
+static inline gram_tensor some_rows(const gram_tensor *t, int64_t first, int64_t rows)
+{
+    gram_tensor part = *t;
+
+    part.shape[0] = rows;
+    part.data = (char *)t->data + first * t->stride[0] * (int64_t)gram_dtype_size(t->dtype);
+    return part;
+}
+
 struct matmul_parts {
     const struct matmul_parts_row *row;
     struct test_tensor x, y, v, out, whole;
