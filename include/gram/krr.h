@@ -287,13 +287,14 @@ typedef struct gram_krr_options {
  *
  * Ranks: with options.communicator every rank calls with its rows of x, y, weights and alpha, any
  * number of them, or none, and the problem has the rows of all, rank by rank.  Each rank then holds
- * all rows and the whole preconditioner, and takes the same steps; the products with K are shared
- * as in gram_kernel_matmul_multi, pivots and the numbers that decide are those of the first rank,
- * and every rank gets the same report.  The same number of ranks with the same rows gives the same
- * bits on the same processors.  Everything but the points, numbers and tensors of GPUs is compared.
- * Data are exchanged over MPI on the CPU, and over NCCL on GPUs.  An error on one rank, also
- * GRAM_CANCELLED, is one on all of them.  CENTRES, options.rows and options.checkpoint:
- * GRAM_UNSUPPORTED.
+ * all rows, and takes the same steps; the products with K are shared as in
+ * gram_kernel_matmul_multi.  Of the preconditioner, n by rank numbers, a rank has the rows that are
+ * its own: pivots are drawn by all of them, and the sums over the rows are exchanged.  The numbers
+ * that decide are those of the first rank, and every rank gets the same report.  The same number of
+ * ranks with the same rows gives the same bits on the same processors.  Everything but the points,
+ * numbers and tensors of GPUs is compared.  Data are exchanged over MPI on the CPU, and over NCCL
+ * on GPUs.  An error on one rank, also GRAM_CANCELLED, is one on all of them.  CENTRES,
+ * options.rows and options.checkpoint: GRAM_UNSUPPORTED.
  *
  * GRAM_NUMERICAL: the tolerance was not reached.  report->end and the message say why, alpha holds
  * the best iterate, and the report is of it.  A kernel matrix that is not positive definite is

@@ -348,6 +348,7 @@ static gram_status factorise(gram_context *g, struct krr_preconditioner *p)
     double *inner = p->inner.data;
 
     TRY(multiply_factor(g, p, inner));
+    TRY(krr_add_ranks(g, p, inner, p->rank * p->rank));
     for (int64_t i = 0; i < p->rank; i++)
         inner[i * p->rank + i] += p->lambda;
     if (p->rank > 0 && gram_blas_potrf(GRAM_F64, GRAM_LOWER, p->rank, inner, p->rank))
@@ -364,10 +365,12 @@ struct apply_job {
     double *wide;  /* rank by columns */
 };
 
-/* Rounded up so that doubles can follow. */
+/* Rounded up so that doubles can follow; room for one also where there are no rows. */
 static size_t product_bytes(int64_t n, int64_t rank, int64_t columns, gram_dtype dtype)
 {
-    return ((size_t)(chunks_of(n) * rank * columns) * gram_dtype_size(dtype) + 7) / 8 * 8;
+    const int64_t count = gram_most(chunks_of(n), 1) * rank * columns;
+
+    return ((size_t)count * gram_dtype_size(dtype) + 7) / 8 * 8;
 }
 
 static size_t apply_bytes(int64_t n, int64_t rank, int64_t columns, gram_dtype dtype)
@@ -390,21 +393,32 @@ static void multiply_chunk(void *arg, int64_t chunk, int thread)
                    job->product + (size_t)(chunk * p->rank * p->columns) * size, p->rank);
 }
 
-/* Some columns of (F^T F + lambda)^-1 F^T v, from the chunks' products into the first of them. */
-static void solve_columns(void *arg, int64_t task, int thread)
+/* Some columns of F^T v, from the chunks' products. */
+static void add_columns(void *arg, int64_t task, int thread)
 {
     const struct apply_job *job = arg;
     const struct krr_preconditioner *p = job->p;
-    int64_t first = task * SOLVED_COLUMNS, total = p->rank * p->columns, end;
-    int64_t columns = gram_least(p->columns - first, SOLVED_COLUMNS);
+    const int64_t first = task * SOLVED_COLUMNS, total = p->rank * p->columns;
+    const int64_t end = gram_least(p->columns, first + SOLVED_COLUMNS) * p->rank;
 
     (void)thread;
-    end = (first + columns) * p->rank;
     for (int64_t i = first * p->rank; i < end; i++) {
         job->wide[i] = 0;
         for (int64_t c = 0; c < chunks_of(p->n); c++)
             job->wide[i] += krr_element(p->dtype, job->product, c * total + i);
     }
+}
+
+/* Some columns of (F^T F + lambda)^-1 F^T v, to the first of the products. */
+static void solve_columns(void *arg, int64_t task, int thread)
+{
+    const struct apply_job *job = arg;
+    const struct krr_preconditioner *p = job->p;
+    const int64_t first = task * SOLVED_COLUMNS;
+    const int64_t columns = gram_least(p->columns - first, SOLVED_COLUMNS);
+    const int64_t end = (first + columns) * p->rank;
+
+    (void)thread;
     gram_blas_potrs(GRAM_F64, GRAM_LOWER, p->rank, columns, p->inner.data, p->rank,
                     job->wide + first * p->rank, p->rank);
     for (int64_t i = first * p->rank; i < end; i++)
@@ -439,11 +453,13 @@ static gram_status apply(gram_context *g, const struct krr_preconditioner *p, co
     char *product = p->scratch.data;
     void *wide = product + product_bytes(p->n, p->rank, p->columns, p->dtype);
     struct apply_job job = {p, v, out, product, wide};
-    int64_t chunks = chunks_of(p->n);
+    const int64_t chunks = chunks_of(p->n), tasks = gram_ceil_div(p->columns, SOLVED_COLUMNS);
 
     if (p->rank > 0) {
         gram_blas_for(g, chunks, multiply_chunk, &job);
-        gram_blas_for(g, gram_ceil_div(p->columns, SOLVED_COLUMNS), solve_columns, &job);
+        gram_blas_for(g, tasks, add_columns, &job);
+        TRY(krr_add_ranks(g, p, wide, p->rank * p->columns));
+        gram_blas_for(g, tasks, solve_columns, &job);
     }
     gram_blas_for(g, chunks, finish_chunk, &job);
     return GRAM_OK;

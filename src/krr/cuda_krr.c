@@ -250,6 +250,7 @@ static gram_status apply(gram_context *g, const struct krr_preconditioner *p, co
 
     if (p->rank > 0) {
         TRY(combine(g, &down));
+        TRY(krr_add_ranks(g, p, product, p->rank * p->columns));
         TRY(combine(g, &inner));
     }
     return launch(g, &cg_precondition, p->dtype, p->n, CG_THREADS, CG_THREADS, &up);

@@ -89,9 +89,18 @@ struct krr_move {
  * is applied is (I - KRR_KEEP F (F^T F + lambda I)^-1 F^T) / lambda. */
 #define KRR_KEEP (1 - 1e-6)
 
-/* P = F F^T + lambda I, whose inverse is (I - F (F^T F + lambda I)^-1 F^T) / lambda. */
+struct krr_ranks; /* krr_ranks.h; NULL: a process alone */
+/* Each of count numbers, which are where the context computes, becomes the sum of those of all. */
+typedef gram_status krr_add(gram_context *g, struct krr_ranks *ranks, double *numbers,
+                            int64_t count);
+
+/* P = F F^T + lambda I, whose inverse is (I - F (F^T F + lambda I)^-1 F^T) / lambda.  Of ranks each
+ * has n of the rows of F, to which v and P^-1 v of its passes belong: see gram_krr_ranks_apply. */
 struct krr_preconditioner {
     int64_t n, rank, columns; /* columns: right-hand sides; rank 0: P = lambda I */
+    int64_t all;              /* rows of all ranks; without any it is n */
+    struct krr_ranks *ranks;  /* NULL: a process alone */
+    krr_add *add;             /* of them; NULL with the former */
     gram_dtype dtype;
     double lambda;
     struct krr_array factor;  /* F: n by rank, column-major */
@@ -103,6 +112,13 @@ struct krr_preconditioner {
     int64_t room; /* columns that there is memory for */
     double *left, *sums;
 };
+
+/* For passes: F^T v or F^T F of the rows of all ranks, from those of this one. */
+static inline gram_status krr_add_ranks(gram_context *g, const struct krr_preconditioner *p,
+                                        double *numbers, int64_t count)
+{
+    return p->add ? p->add(g, p->ranks, numbers, count) : GRAM_OK;
+}
 
 /* A step of the pivoted Cholesky factorisation: X = C R^-T in the place of C, and from each
  * diagonal[i] the squares of row i of X are subtracted, down to 0 at the lowest. */
@@ -153,7 +169,6 @@ gram_status gram_krr_copy(gram_context *g, void *to, const void *from, size_t by
 double gram_krr_mean(const double *v, int64_t n);
 
 struct krr_kernel;
-struct krr_ranks; /* krr_ranks.h; NULL: a process alone */
 
 /* A solve that goes on; x and b are n by columns, where the context computes, as is ridge. */
 struct krr_iteration {

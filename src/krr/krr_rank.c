@@ -40,7 +40,8 @@ enum {
 static double bytes_of(const gram_context *g, const struct krr_problem *p, int64_t rank)
 {
     const struct gram_krr_passes *passes = g->backend->krr;
-    const double n = (double)p->n, r = (double)rank, size = (double)gram_dtype_size(p->dtype);
+    const double n = (double)gram_krr_ranks_own(p->ranks, p->n), r = (double)rank,
+                 size = (double)gram_dtype_size(p->dtype);
     const double kept =
         n * r * size + 8 * r * r + (double)passes->apply_bytes(p->n, rank, p->columns, p->dtype);
 
@@ -233,7 +234,7 @@ static bool is_time(int64_t steps)
 static bool is_told(const struct krr_problem *p, const struct krr_preconditioner *c, double part)
 {
     const double eps = p->dtype == GRAM_F32 ? FLT_EPSILON : DBL_EPSILON;
-    const double lambda = 0.5 * c->sums[c->rank] * part / (double)c->n;
+    const double lambda = 0.5 * c->sums[c->rank] * part / (double)c->all;
 
     return fmax(lambda, p->least_ridge) >= 0.125 * eps * c->sums[0];
 }

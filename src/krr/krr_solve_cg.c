@@ -65,6 +65,8 @@ static gram_status precondition(gram_context *g, void *user, int64_t columns, co
 {
     struct krr_preconditioner p = *(const struct krr_preconditioner *)user;
 
+    if (p.ranks)
+        return gram_krr_ranks_apply(g, &p, columns, v, out);
     p.columns = columns;
     return g->backend->krr->apply(g, &p, v, out);
 }

@@ -78,6 +78,11 @@ static int list_common(const struct shared *s, struct gram_common *common)
     return (int)(sizeof all / sizeof *all);
 }
 
+static size_t totals_bytes(const struct shared *s)
+{
+    return (size_t)s->ranks.c->size * sizeof *s->ranks.totals;
+}
+
 /* The arguments of this rank, and what the ranks have to have in common. */
 static gram_status describe(gram_context *g, struct shared *s, const gram_krr_options *options)
 {
@@ -88,6 +93,9 @@ static gram_status describe(gram_context *g, struct shared *s, const gram_krr_op
     int used;
 
     s->ranks.c = c;
+    s->ranks.totals = gram_alloc(g, totals_bytes(s));
+    if (status == GRAM_OK && !s->ranks.totals)
+        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", totals_bytes(s));
     if (status == GRAM_OK)
         status = gram_krr_describe(g, &s->own, options, &s->described);
     if (status == GRAM_OK)
@@ -210,6 +218,7 @@ gram_status gram_krr_solve_ranks(gram_context *g, struct krr_call *c,
         status = solve(g, s);
     for (int i = 0; i < COUNT; i++)
         gram_krr_free(g, &s->memory[i]);
+    gram_free(g, s->ranks.totals, totals_bytes(s));
     gram_free(g, s, sizeof *s);
     g->call = call;
     return status;

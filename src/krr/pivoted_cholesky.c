@@ -16,6 +16,11 @@
  * Columns can be appended (gram_krr_append): the factor keeps those that it has, and what is left
  * of the diagonal; krr_rank.c says when that pays.
  *
+ * Ranks of a communicator (krr_ranks.h) have the rows of F that are theirs.  For each step they
+ * agree on the pivots (krr_draw.c), and exchange F[S, :] and C[S, :]: a rank receives
+ * (100 by rank so far + 100 by 100) numbers, in about eight messages.  F^T F takes two exchanges
+ * of rank^2 numbers of f64, and F^T v in each iteration two of rank numbers for each column.
+ *
  * It is the same on every device: kernels and products of gram.h, and the device's passes.  What is
  * small, as pivots and the factor R, is dealt with on the host.
  *
@@ -23,7 +28,7 @@
  */
 #include "core/backend.h"
 #include "core/blas.h"
-#include "core/random.h"
+#include "krr_draw.h"
 #include "krr_passes.h"
 #include "krr_ranks.h"
 #include <math.h>
@@ -33,22 +38,21 @@ enum {
     BLOCK = 100,      /* pivots a step: large enough for matrix products, small against the rank */
     MOST_RANK = 1000, /* at first: where the iteration is slow, krr_rank.c has columns appended */
     LEAST_RANK = 200, /* below about 600 rows everything is one or two steps */
-    WIDE_ROWS = 1 << 15, /* of F that are in f64 at a time */
-    PART = 1024          /* weights whose sum is skipped at once while a pivot is drawn */
+    WIDE_ROWS = 1 << 15 /* of F that are in f64 at a time */
 };
 
 /* What the construction works with: on the host, and where the context computes. */
 struct work {
     int64_t pivot[BLOCK];
     double *left;              /* the preconditioner's */
-    double *part;              /* sums of PART of them each */
+    double *part;              /* sums of them: see krr_draw.h */
     double *corner;            /* BLOCK by BLOCK, column-major: C[S, :], then R */
     int64_t *index;            /* BLOCK by rank: elements of F or C that are gathered */
     void *fetched;             /* BLOCK by BLOCK of the dtype */
     size_t bytes;              /* of these, one after the other */
     struct krr_array diagonal; /* left where the context computes: itself on the CPU */
     struct krr_array points;   /* BLOCK by d: features of the pivots */
-    struct krr_array factor;   /* rank by BLOCK, row-major: F[S, :]^T */
+    struct krr_array factor;   /* BLOCK by rank, row-major: F[S, :] */
     struct krr_array narrow;   /* BLOCK by BLOCK of the dtype */
 };
 
@@ -82,64 +86,47 @@ size_t gram_krr_preconditioner_bytes(const gram_context *g, int64_t n, int64_t c
 
 /* ---- Pivots ---------------------------------------------------------------------------------- */
 
-/* The index at which the sum of the weights passes u. */
-static int64_t pick(const double *weight, const double *part, int64_t n, double u)
-{
-    int64_t k = 0, i, end;
+/* The pivots of a step, of which those of this process are `own` ones behind the first `before`. */
+struct step {
+    int64_t count, before, own;
+};
 
-    while (k < gram_ceil_div(n, PART) - 1 && u >= part[k])
-        u -= part[k++];
-    i = k * PART;
-    end = gram_least(i + PART, n);
-    while (i < end - 1 && u >= weight[i])
-        u -= weight[i++];
-    return i;
+static struct step step_of(const struct krr_preconditioner *p, const struct work *w, int64_t count)
+{
+    const int64_t first = gram_krr_ranks_first(p->ranks);
+    struct step s = {.count = count};
+
+    while (s.before < count && w->pivot[s.before] < first)
+        s.before++;
+    while (s.before + s.own < count && w->pivot[s.before + s.own] < first + p->n)
+        s.own++;
+    return s;
 }
 
-/* Draws count distinct indices with probability proportional to weight; fewer if fewer weigh. */
-static int64_t draw(uint64_t *state, struct work *w, int64_t n, int64_t count)
+/* out = from[S, :] of `columns` columns: from is column-major with p->n rows, out row-major without
+ * gaps.  Ranks tell each other the rows of their pivots. */
+static gram_status gather_pivots(gram_context *g, const struct krr_preconditioner *p,
+                                 struct work *w, const struct step *step, int64_t columns,
+                                 const void *from, void *out)
 {
-    int64_t drawn = 0;
-    double total = 0;
-
-    for (int64_t first = 0; first < n; first += PART) {
-        double sum = 0;
-
-        for (int64_t i = first; i < gram_least(first + PART, n); i++)
-            sum += w->left[i];
-        w->part[first / PART] = sum;
-        total += sum;
-    }
-    for (int64_t tries = 0; drawn < count && tries < 4 * count && total > 0; tries++) {
-        int64_t i = pick(w->left, w->part, n, gram_random_unit(state) * total);
-        bool known = false;
-
-        for (int64_t j = 0; j < drawn; j++)
-            known |= w->pivot[j] == i;
-        if (!known && w->left[i] > 0)
-            w->pivot[drawn++] = i;
-    }
-    return drawn;
-}
-
-/* out = from[S, :] of `count` pivots and `columns` columns: from is column-major with n rows, out
- * without gaps. */
-static gram_status gather_pivots(gram_context *g, int64_t n, gram_dtype dtype, struct work *w,
-                                 const int64_t count_columns[2], const void *from, void *out)
-{
-    int64_t count = count_columns[0], columns = count_columns[1];
-    struct krr_gather op = {dtype, count * columns, 1, NULL, from, out};
+    const size_t row_bytes = (size_t)columns * gram_dtype_size(p->dtype);
+    const int64_t first = gram_krr_ranks_first(p->ranks);
+    struct krr_gather op = {p->dtype, step->own * columns, 1, NULL, from, NULL};
     struct krr_array index;
-    gram_status status;
+    gram_status status = GRAM_OK;
 
-    for (int64_t k = 0; k < columns; k++)
-        for (int64_t i = 0; i < count; i++)
-            w->index[k * count + i] = k * n + w->pivot[i];
-    TRY(gram_krr_send(g, w->index, (size_t)op.count * sizeof *w->index, &index));
-    op.index = index.data;
-    status = g->backend->krr->gather(g, &op);
-    gram_krr_free(g, &index);
-    return status;
+    op.out = (char *)out + (size_t)step->before * row_bytes;
+    for (int64_t i = 0; i < step->own; i++)
+        for (int64_t k = 0; k < columns; k++)
+            w->index[i * columns + k] = k * p->n + w->pivot[step->before + i] - first;
+    if (op.count > 0) {
+        TRY(gram_krr_send(g, w->index, (size_t)op.count * sizeof *w->index, &index));
+        op.index = index.data;
+        status = g->backend->krr->gather(g, &op);
+        gram_krr_free(g, &index);
+    }
+    TRY(status);
+    return gram_krr_ranks_pivot_rows(g, p->ranks, w->pivot, step->count, row_bytes, out);
 }
 
 static gram_status gather_points(gram_context *g, const gram_tensor *x, struct work *w,
@@ -170,37 +157,38 @@ static gram_tensor columns_view(const gram_context *g, const struct krr_precondi
     return gram_krr_by_columns(g, column_at(p, first), p->n, count, p->dtype);
 }
 
-/* K[:, S]. */
+/* K[:, S] of the rows that this process has. */
 static gram_status kernel_columns(gram_context *g, const struct krr_system *s, struct work *w,
                                   int64_t count, const gram_tensor *out)
 {
     gram_tensor points = gram_krr_matrix(g, w->points.data, count, s->x.shape[1], s->x.dtype);
+    const gram_tensor x = gram_krr_ranks_own_rows(s->ranks, &s->x);
     gram_tensor next = *out;
 
     if (s->column)
         return s->column(g, s->user, w->pivot, count, out);
     TRY(gather_points(g, &s->x, w, count));
-    return gram_kernel(g, &s->x, &points, s->kernel, &next);
+    return gram_kernel(g, &x, &points, s->kernel, &next);
 }
 
 /* C = K[:, S] - F F[S, :]^T into the next columns of the factor. */
 static gram_status residual_columns(gram_context *g, const struct krr_system *s,
                                     struct krr_preconditioner *p, struct work *w, int64_t done,
-                                    int64_t count)
+                                    const struct step *step)
 {
-    gram_tensor rows = gram_krr_matrix(g, w->factor.data, done, count, p->dtype);
-    gram_tensor next = columns_view(g, p, done, count), before = columns_view(g, p, 0, done);
+    gram_tensor rows = gram_krr_by_columns(g, w->factor.data, done, step->count, p->dtype);
+    gram_tensor next = columns_view(g, p, done, step->count), before = columns_view(g, p, 0, done);
     gram_matmul_options options = GRAM_MATMUL_OPTIONS_INIT;
 
     options.alpha = gram_number(-1);
     options.beta = gram_number(1);
     options.c = &next;
-    TRY(kernel_columns(g, s, w, count, &next));
-    if (done == 0)
+    if (done > 0)
+        TRY(gather_pivots(g, p, w, step, done, p->factor.data, w->factor.data));
+    if (p->n == 0)
         return GRAM_OK;
-    TRY(gather_pivots(g, p->n, p->dtype, w, (int64_t[2]){count, done}, p->factor.data,
-                      w->factor.data));
-    return gram_matmul_batched(g, &before, &rows, &options, &next);
+    TRY(kernel_columns(g, s, w, step->count, &next));
+    return done > 0 ? gram_matmul_batched(g, &before, &rows, &options, &next) : GRAM_OK;
 }
 
 /* R of C[S, :] and a little on its diagonal, to the host; false if there is none. */
@@ -221,8 +209,9 @@ static bool factor_corner(gram_context *g, struct work *w, gram_dtype dtype, int
 /* C R^-T in the place of C, and what it leaves of the diagonal; *done is false if C could not be
  * factored. */
 static gram_status orthogonalise(gram_context *g, struct krr_preconditioner *p, struct work *w,
-                                 int64_t first, int64_t count, bool *done)
+                                 int64_t first, const struct step *step, bool *done)
 {
+    const int64_t count = step->count, before = gram_krr_ranks_first(p->ranks);
     size_t bytes = (size_t)(count * count), n_bytes = (size_t)p->n * sizeof *w->left;
     struct krr_whiten op = {.dtype = p->dtype,
                             .n = p->n,
@@ -233,11 +222,10 @@ static gram_status orthogonalise(gram_context *g, struct krr_preconditioner *p, 
     struct krr_array lower;
     gram_status status;
 
-    TRY(gather_pivots(g, p->n, p->dtype, w, (int64_t[2]){count, count}, op.columns,
-                      w->narrow.data));
+    TRY(gather_pivots(g, p, w, step, count, op.columns, w->narrow.data));
     TRY(gram_krr_fetch(g, w->fetched, w->narrow.data, bytes * gram_dtype_size(p->dtype)));
     *done = factor_corner(g, w, p->dtype, count);
-    if (!*done)
+    if (!*done || p->n == 0)
         return GRAM_OK;
     TRY(gram_krr_send(g, w->corner, bytes * sizeof *w->corner, &lower));
     op.lower = lower.data;
@@ -245,8 +233,8 @@ static gram_status orthogonalise(gram_context *g, struct krr_preconditioner *p, 
     gram_krr_free(g, &lower);
     TRY(status);
     TRY(gram_krr_fetch(g, w->left, w->diagonal.data, n_bytes));
-    for (int64_t i = 0; i < count; i++)
-        w->left[w->pivot[i]] = 0;
+    for (int64_t i = step->before; i < step->before + step->own; i++)
+        w->left[w->pivot[i] - before] = 0;
     return gram_krr_store(g, w->diagonal.data, w->left, n_bytes);
 }
 
@@ -276,24 +264,38 @@ static double sum_of(const double *numbers, int64_t count)
     return sum;
 }
 
+/* The pivots of the next step: those that are given, or up to `most` that are drawn. */
+static gram_status next_pivots(gram_context *g, const struct krr_draw *d,
+                               const struct krr_pivots *given, uint64_t *state,
+                               const int64_t step_done[2], int64_t *pivot, int64_t *count)
+{
+    if (!given)
+        return gram_krr_draw(g, d, state, pivot, count);
+    *count = take(given, step_done[0], step_done[1], pivot);
+    return GRAM_OK;
+}
+
 /* Fills F behind the `done` columns that it has; p->rank becomes the number of columns that could
  * be had. */
 static gram_status fill(gram_context *g, const struct krr_system *s, struct krr_preconditioner *p,
                         struct work *w, int64_t done)
 {
     const bool given = done == 0 && s->pivots && s->pivots->rows > 0;
+    const struct krr_draw draw = {s->ranks, w->left, w->part, p->n};
     uint64_t state = s->seed ^ (uint64_t)done << 32; /* which depends on no step before */
     bool more = true;
 
-    for (int64_t step = 0; done < p->rank; step++) {
-        int64_t most = gram_least(p->rank - done, BLOCK);
-        int64_t count = given ? take(s->pivots, step, done, w->pivot) : draw(&state, w, p->n, most);
+    for (int64_t number = 0; done < p->rank; number++) {
+        int64_t count = gram_least(p->rank - done, BLOCK);
+        struct step step;
 
-        TRY(gram_krr_ranks_pivots(g, s->ranks, w->pivot, &count));
+        TRY(next_pivots(g, &draw, given ? s->pivots : NULL, &state, (int64_t[2]){number, done},
+                        w->pivot, &count));
         if (count == 0)
             break;
-        TRY(residual_columns(g, s, p, w, done, count));
-        TRY(orthogonalise(g, p, w, done, count, &more));
+        step = step_of(p, w, count);
+        TRY(residual_columns(g, s, p, w, done, &step));
+        TRY(orthogonalise(g, p, w, done, &step, &more));
         TRY(gram_krr_ranks_flag(g, s->ranks, &more));
         if (!more)
             break;
@@ -301,6 +303,7 @@ static gram_status fill(gram_context *g, const struct krr_system *s, struct krr_
             note(s->pivots, count, w->pivot);
         done += count;
         p->sums[done] = sum_of(w->left, p->n);
+        TRY(gram_krr_ranks_total(g, s->ranks, &p->sums[done]));
         if (gram_cancelled(g))
             return gram_fail(g, GRAM_CANCELLED, "cancelled");
     }
@@ -330,7 +333,7 @@ static gram_status set_diagonal(gram_context *g, const gram_tensor *matrix, doub
 }
 
 /* square = F^T F + lambda I, by rows of F that pass through `wide`.  In f64, since F^T F has the
- * norm of K. */
+ * norm of K.  Ranks add up the squares of their rows. */
 static gram_status multiply_factor(gram_context *g, const struct krr_preconditioner *p, void *wide,
                                    gram_tensor *square)
 {
@@ -338,7 +341,7 @@ static gram_status multiply_factor(gram_context *g, const struct krr_preconditio
 
     options.beta = gram_number(1);
     options.c = square;
-    TRY(set_diagonal(g, square, p->lambda));
+    TRY(set_diagonal(g, square, gram_krr_ranks_is_first(p->ranks) ? p->lambda : 0));
     for (int64_t first = 0; first < p->n; first += WIDE_ROWS) {
         const int64_t count = gram_least(WIDE_ROWS, p->n - first);
         const struct krr_move op = {
@@ -357,7 +360,7 @@ static gram_status multiply_factor(gram_context *g, const struct krr_preconditio
         TRY(g->backend->krr->move(g, &op));
         TRY(gram_matmul_batched(g, &rows, &columns, &options, square));
     }
-    return GRAM_OK;
+    return krr_add_ranks(g, p, square->data, p->rank * p->rank);
 }
 
 /* p->inner = (F^T F + lambda I)^-1. */
@@ -398,7 +401,7 @@ static gram_status invert(gram_context *g, struct krr_preconditioner *p)
 /* lambda, and the inner matrix with it. */
 static gram_status finish(gram_context *g, struct krr_preconditioner *p, double ridge)
 {
-    p->lambda = p->n > 0 ? fmax(ridge, 0.5 * p->sums[p->rank] / (double)p->n) : ridge;
+    p->lambda = p->all > 0 ? fmax(ridge, 0.5 * p->sums[p->rank] / (double)p->all) : ridge;
     if (g->backend->krr->factorise)
         return g->backend->krr->factorise(g, p);
     return p->rank > 0 ? invert(g, p) : GRAM_OK;
@@ -420,7 +423,7 @@ static gram_status work_create(gram_context *g, const struct krr_system *s,
 {
     int64_t width = s->x.shape[1];
     size_t size = gram_dtype_size(p->dtype);
-    size_t part = gram_round64((size_t)gram_ceil_div(p->n, PART) * sizeof *w->part);
+    size_t part = gram_round64((size_t)gram_ceil_div(p->n, KRR_DRAW_PART) * sizeof *w->part);
     size_t corner = gram_round64((size_t)(BLOCK * BLOCK) * sizeof *w->corner);
     size_t index = gram_round64((size_t)(BLOCK * gram_most(p->rank, BLOCK)) * sizeof *w->index);
 
@@ -473,7 +476,7 @@ static gram_status make(gram_context *g, const struct krr_system *s, double ridg
     if (status == GRAM_OK)
         status = finish(g, p, ridge);
     if (status == GRAM_OK)
-        status = gram_krr_ranks_pivots(g, s->ranks, NULL, &p->rank);
+        status = gram_krr_ranks_least(g, s->ranks, &p->rank); /* 0 where any found it indefinite */
     work_destroy(g, &w);
     return status;
 }
@@ -481,17 +484,25 @@ static gram_status make(gram_context *g, const struct krr_system *s, double ridg
 gram_status gram_krr_precondition(gram_context *g, const struct krr_system *s, double ridge,
                                   struct krr_preconditioner *out)
 {
-    struct krr_preconditioner p = {.n = s->x.shape[0], .columns = s->columns, .dtype = s->x.dtype};
+    const int64_t all = s->x.shape[0], first = gram_krr_ranks_first(s->ranks);
+    struct krr_preconditioner p = {.n = gram_krr_ranks_own(s->ranks, all),
+                                   .all = all,
+                                   .columns = s->columns,
+                                   .dtype = s->x.dtype,
+                                   .ranks = s->ranks,
+                                   .add = s->ranks ? gram_krr_ranks_add : NULL};
     gram_status status;
 
-    p.rank = s->pivots && s->pivots->rows > 0 ? s->pivots->rows : gram_krr_rank(p.n, s->rank);
+    p.rank = s->pivots && s->pivots->rows > 0 ? s->pivots->rows : gram_krr_rank(all, s->rank);
     status = allocate(g, &p);
     for (int64_t i = 0; i < p.n && status == GRAM_OK; i++)
-        p.left[i] = s->diagonal ? s->diagonal[i] : 1;
+        p.left[i] = s->diagonal ? s->diagonal[first + i] : 1;
     if (status == GRAM_OK) {
         p.sums[0] = sum_of(p.left, p.n);
-        status = make(g, s, ridge, 0, &p);
+        status = gram_krr_ranks_total(g, s->ranks, &p.sums[0]);
     }
+    if (status == GRAM_OK)
+        status = make(g, s, ridge, 0, &p);
     if (status != GRAM_OK)
         gram_krr_preconditioner_destroy(g, &p);
     *out = p;

@@ -15,6 +15,8 @@ const struct krr_parts_row krr_parts_table[KRR_PARTS_ROWS] = {
     {300, 2, 1, GRAM_F64, GRAM_KRR_CG, 0.5, 1e-8, 20, 1, false, false, true},  /* a first guess */
     {90, 5, 2, GRAM_F64, GRAM_KRR_AUTO, 0.1, 1e-9, 0, 0, true, false, false},  /* by Cholesky */
     {2, 2, 1, GRAM_F64, GRAM_KRR_CG, 0.1, 1e-9, 0, 0, false, false, false},    /* fewer rows than some ranks */
+    {700, 3, 3, GRAM_F64, GRAM_KRR_CG, 0.001, 1e-9, 250, 1, true, false, false}, /* steps of a preconditioner */
+    {600, 2, 2, GRAM_F32, GRAM_KRR_CG, 0.1, 1e-5, 230, 0, false, false, false},
     {0, 2, 1, GRAM_F64, GRAM_KRR_AUTO, 0.1, 1e-9, 0, 0, false, false, false},
 };
 /* clang-format on */

@@ -20,7 +20,7 @@ struct krr_parts_row {
 };
 
 enum {
-    KRR_PARTS_ROWS = 7,
+    KRR_PARTS_ROWS = 9,
     KRR_PARTS_TENSORS = 4
 };
 

@@ -7,6 +7,7 @@
 #include "mpi_ranks.h"
 #ifdef GRAM_TEST_MPI
 #  include "core/backend.h"
+#  include "krr/krr_passes.h"
 #  include "krr_parts.h"
 #  include <string.h>
 
@@ -42,6 +43,25 @@ static void parts_make_the_whole(struct harness *h)
         same_everywhere(h, "the residual", p.report.residual);
         same_everywhere(h, "the number of products", (double)p.report.products);
         same_everywhere(h, "the rank", (double)p.report.rank);
+        krr_parts_drop(h, &p);
+    }
+}
+
+/* The same ranks get the same bits. */
+static void parts_are_the_same_again(struct harness *h)
+{
+    double first[700 * 3];
+
+    for (int row = 5; row < KRR_PARTS_ROWS; row++) {
+        struct krr_parts p;
+        set(h, &p, row);
+        CHECK(h, krr_parts_solve(h->g, &p) == GRAM_OK, "%s", gram_message(h->g));
+        for (int64_t i = 0; i < test_count(&p.alpha.t); i++)
+            first[i] = test_at(&p.alpha.t, i);
+        CHECK(h, krr_parts_solve(h->g, &p) == GRAM_OK, "%s", gram_message(h->g));
+        for (int64_t i = 0; i < test_count(&p.alpha.t); i++)
+            CHECK(h, test_at(&p.alpha.t, i) == first[i], "row %d, element %lld: %.17g and %.17g",
+                  row, (long long)i, first[i], test_at(&p.alpha.t, i));
         krr_parts_drop(h, &p);
     }
 }
@@ -133,12 +153,63 @@ static void a_rank_that_fails_in_the_middle_ends_all(struct harness *h)
     }
 }
 
+/* Pass number fails_at of rank 0 fails: the factorisation, or one application of it. */
+static int passes;
+
+static bool fails_now(void)
+{
+    return mpi_rank() == 0 && passes++ == fails_at;
+}
+
+static gram_status failing_whiten(gram_context *g, const struct krr_whiten *op)
+{
+    return fails_now() ? gram_fail(g, GRAM_DEVICE_FAILED, "broken for the test")
+                       : cpu_krr_passes.whiten(g, op);
+}
+
+static gram_status failing_factorise(gram_context *g, struct krr_preconditioner *p)
+{
+    return fails_now() ? gram_fail(g, GRAM_DEVICE_FAILED, "broken for the test")
+                       : cpu_krr_passes.factorise(g, p);
+}
+
+static gram_status failing_apply(gram_context *g, const struct krr_preconditioner *p, const void *v,
+                                 void *out)
+{
+    return fails_now() ? gram_fail(g, GRAM_DEVICE_FAILED, "broken for the test")
+                       : cpu_krr_passes.apply(g, p, v, out);
+}
+
+/* Three steps, the factorisation, and two applications; rank 0 has rows here. */
+static void a_preconditioner_that_fails_ends_all(struct harness *h)
+{
+    const struct gram_backend *whole = h->g->backend;
+    struct gram_krr_passes some = *whole->krr;
+    struct gram_backend broken = *whole;
+
+    broken.krr = &some;
+    some.whiten = failing_whiten;
+    some.factorise = failing_factorise;
+    some.apply = failing_apply;
+    for (fails_at = 0; fails_at < 6; fails_at++) {
+        struct krr_parts p;
+        set(h, &p, 6);
+        passes = 0;
+        h->g->backend = &broken;
+        all_refuse(h, &p, GRAM_DEVICE_FAILED, "broken for the test",
+                   "rank 0 failed with GRAM_DEVICE_FAILED: broken for the test");
+        h->g->backend = whole;
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_function tests[] = {
         {                    "parts make the whole",                     parts_make_the_whole},
+        {                "parts are the same again",                 parts_are_the_same_again},
         {            "trouble of one rank ends all",             trouble_of_one_rank_ends_all},
         {"a rank that fails in the middle ends all", a_rank_that_fails_in_the_middle_ends_all},
+        {    "a preconditioner that fails ends all",     a_preconditioner_that_fails_ends_all},
     };
 
     return mpi_run_tests(&argc, &argv, tests, LENGTH(tests));
