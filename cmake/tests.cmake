@@ -140,7 +140,7 @@ if(TARGET test_cuda)
 endif()
 # On several devices.  The emulated cuSOLVER calls LAPACK side by side: with one number of threads
 # for all, since the order of its sums depends on it.
-foreach(name test_many test_eigh_multi test_nccl_kron test_nccl_matmul)
+foreach(name test_many test_eigh_multi test_machine_deal test_nccl_kron test_nccl_matmul)
     if(TARGET ${name})
         gram_test_emulated(${name} 5400 ${CMAKE_COMMAND} -E env GRAM_FAKE_CUDA_DEVICES=3
             OPENBLAS_NUM_THREADS=1 $<TARGET_FILE:${name}>)

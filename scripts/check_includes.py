@@ -46,7 +46,7 @@ STANDS_ON = {
     "layers": {"kron"},
     "optim": {"linalg"},
     "krr": {"kron", "multi"},
-    "machine": {"krr"},
+    "machine": {"krr", "multi"},
     "core": set(),
     # The tables of the backends name what the domains bring.
     "cpu": {"pairwise", "linalg", "eigh", "kron", "krr"},
@@ -58,6 +58,7 @@ SERVICES = {
     "machine": {
         "src/core/context.h", "src/core/view.h", "src/core/threads.h", "src/core/blas.h",
         "src/core/random.h", "src/core/json_text.h", "src/core/model_file.h", "src/krr/krr.h",
+        "src/multi/communicator.h",
     },
 }
 

@@ -118,6 +118,10 @@ typedef struct gram_machine_options {
     gram_category_statistics category_statistics; /* see gram_machine_fit */
     int trees;          /* of leaves, whose mean predicts, 1 to 16; 0: 1 */
     double temperature; /* of soft routing to leaves, 1e-3 to 1e3; 0: chosen; -1: none */
+    /* Who trains the leaves of a tree (see gram_machine_fit): the contexts of a group, of which g
+     * is the first, and the ranks of a communicator; or NULL. */
+    const gram_group *group;
+    gram_communicator *communicator;
 } gram_machine_options;
 
 /* clang-format off */
@@ -210,6 +214,17 @@ typedef struct gram_machine gram_machine;
  * would change in outputs at the training rows (root mean square, in standard deviations of a
  * target of a regression).  Scratch that the context holds is freed first.  *out is NULL on an
  * error.
+ *
+ * Leaves of a tree can be shared.  With options.group its contexts, of which g is the first, train
+ * one leaf after the other, each in a thread of its own; search, tree and all else are g's.  With
+ * options.communicator every rank calls with the same table and options.  The first rank searches
+ * and splits, and tells the others what it has found; rank i of R trains the leaves i, i + R, ..,
+ * which then come to the first rank.  That alone gets the machine: *out is NULL on the others, with
+ * GRAM_OK.  Progress is told by g, and by each rank.  A machine is the same, to the last bit, as
+ * that of one context where all processors or GPUs are alike.  An error of one context or rank is
+ * one of the call, on all ranks.  Each context needs the memory of a leaf.  Over NCCL the search
+ * has to end within the timeout of the communicator.  Sizes and those options that the ranks take
+ * from their own call are compared.
  *
  * CUDA: tables are on the CPU, features, kernel matrices, solves and gradients on the GPU; the call
  * waits.  GRAM_SOLVER_AUTO is Cholesky for up to 16,000 rows, and for more if conjugate gradients

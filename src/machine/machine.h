@@ -15,6 +15,8 @@
  *   machine_ensemble.c  which trials together are better than the best of them
  *   machine_tree.c    splits; machine_routing.c the way of a row to leaves
  *   machine_leaves.c  all leaves, and rows that are left out of them
+ *   machine_deal.c    leaves that contexts of a group and ranks share; machine_ranks.c what the
+ *                     latter tell each other
  *   machine_leaf.c    one leaf: rounds of solves and feature learning, and its values
  *   machine_loo.c     leave-one-out outputs of a leaf
  *   machine_metric.c  from the average gradient outer product to the next metric
@@ -501,6 +503,7 @@ struct machine_job {
     struct machine_held_out held; /* of what the search chose; f NULL: none */
     int64_t centres;              /* of what a large table has learned; 0: none */
     bool held_apart;              /* its rows were not learned from, in place of leave-one-out */
+    bool ended;                   /* ranks know of a failure: none waits for this one */
     double without, with;         /* the best scores without and with a metric; 0: not known */
 };
 

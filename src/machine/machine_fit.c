@@ -8,6 +8,7 @@
 #include "core/random.h"
 #include "core/view.h"
 #include "machine.h"
+#include "machine_deal.h"
 #include "machine_large.h"
 #include <math.h>
 #include <stdlib.h>
@@ -97,8 +98,9 @@ static gram_status build(gram_context *g, struct machine_job *job,
 {
     struct machine_recipe last = *recipe;
     struct machine_encoded all = {0};
+    bool large = false;
     double sum = 0;
-    gram_status status;
+    gram_status status = GRAM_OK;
 
     machine->dtype = job->o.dtype;
     TRY(gram_machine_encoder_fit(g, job, recipe->scaling, job->rows, &machine->encoder));
@@ -118,13 +120,16 @@ static gram_status build(gram_context *g, struct machine_job *job,
         calloc((size_t)machine->encoder->columns + 1, sizeof *machine->importance);
     if (!machine->importance)
         status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the importances");
-    else
+    else if (gram_machine_first(job))
         status = gram_machine_look_at_time(g, job, &last, &all.data);
+    large = status == GRAM_OK && gram_machine_is_large(g, job, job->rows);
+    status = gram_machine_ranks_spread(g, job, status, &large, sizeof large);
     if (status == GRAM_OK)
-        status = gram_machine_is_large(g, job, job->rows)
-                     ? gram_machine_train_large(g, job, &last, &all.data, machine)
-                     : gram_machine_train_leaves(g, job, &last, &all.data, machine);
+        status = large ? gram_machine_train_large(g, job, &last, &all.data, machine)
+                       : gram_machine_train_leaves(g, job, &last, &all.data, machine);
     gram_machine_encoded_destroy(g, &all);
+    if (status == GRAM_OK && !gram_machine_first(job)) /* which does the rest */
+        return GRAM_OK;
     for (int64_t c = 0; status == GRAM_OK && c < machine->encoder->columns; c++)
         sum += machine->importance[c];
     for (int64_t c = 0; status == GRAM_OK && c < machine->encoder->columns; c++)
@@ -332,11 +337,21 @@ static void default_recipe(const struct machine_job *job, struct machine_recipe 
 static gram_status fit(gram_context *g, struct machine_job *job, gram_machine **out)
 {
     struct machine_recipe recipe;
+    gram_status status = job_open(g, job);
 
-    TRY(job_open(g, job));
-    default_recipe(job, &recipe);
-    TRY(gram_machine_search(g, job, &recipe, &job->held));
-    return train(g, job, &recipe, out);
+    memset(&recipe, 0, sizeof recipe);
+    if (status == GRAM_OK)
+        default_recipe(job, &recipe);
+    TRY(gram_machine_ranks_open(g, job, status));
+    if (gram_machine_first(job))
+        status = gram_machine_search(g, job, &recipe, &job->held);
+    TRY(gram_machine_ranks_spread(g, job, status, &recipe, sizeof recipe));
+    TRY(train(g, job, &recipe, out));
+    if (!gram_machine_first(job)) { /* which alone has all leaves */
+        gram_machine_destroy(*out);
+        *out = NULL;
+    }
+    return GRAM_OK;
 }
 
 /* Every target, and that no two have one name. */
@@ -358,23 +373,35 @@ static gram_status check_targets(gram_context *g, const gram_table *table,
     return GRAM_OK;
 }
 
+static gram_status check_all(gram_context *g, const struct machine_job *job, gram_machine **out)
+{
+    if (!out)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is NULL");
+    *out = NULL;
+    TRY(check_options(g, &job->o));
+    TRY(gram_machine_shares_check(g, &job->o));
+    TRY(gram_table_check(g, job->table));
+    return check_targets(g, job->table, job->target, job->targets);
+}
+
 /* The call, whose name the messages have. */
 static gram_status fit_all(gram_context *g, struct machine_job *job,
                            const gram_machine_options *options, gram_machine **out)
 {
     gram_status status;
 
-    if (!out)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT, "out is NULL");
-    *out = NULL;
     TRY(gram_options_copy(g, &job->o, sizeof job->o, options));
-    TRY(check_options(g, &job->o));
-    TRY(gram_table_check(g, job->table));
-    TRY(check_targets(g, job->table, job->target, job->targets));
+    status = check_all(g, job, out);
+    if (status != GRAM_OK)
+        return gram_call_ended(g, gram_machine_ranks_end(g, job, status));
     job->o.trees = job->o.trees ? job->o.trees : 1;
     job->o.dtype = job->o.dtype ? job->o.dtype : GRAM_F32;
     job->o.max_categories = job->o.max_categories ? job->o.max_categories : MAX_CATEGORIES;
-    status = fit(g, job, out);
+    status = gram_machine_ranks_end(g, job, fit(g, job, out));
+    if (status != GRAM_OK) { /* of another rank, perhaps */
+        gram_machine_destroy(*out);
+        *out = NULL;
+    }
     job_close(g, job);
     return gram_call_ended(g, status);
 }

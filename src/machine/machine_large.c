@@ -22,6 +22,7 @@
 #include "machine_large.h"
 #include "core/view.h"
 #include "machine_centres.h"
+#include "machine_deal.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -257,38 +258,112 @@ static gram_status choose_correction(gram_context *g, struct large *l, struct ch
     return status;
 }
 
+/* What leaves are trained on and by. */
+struct leaves {
+    const struct large *l;
+    const struct machine_params *params;
+    const struct machine_data *data;
+    const struct machine_leaf_rows *rows;
+};
+
+/* One leaf, for gram_machine_deal. */
+static gram_status train_one(gram_context *g, const struct machine_deal *d, struct machine_job *job,
+                             int64_t leaf, gram_machine *machine)
+{
+    const struct machine_data none = {0};
+    const struct leaves *of = d->user;
+    const int64_t *first = of->rows->first + leaf;
+    struct machine_encoded part = {0};
+    gram_status status;
+
+    gram_machine_progress(job, 0, "correcting it in leaves");
+    status = part_of(g, of->l, of->data, of->rows->row + first[0], first[1] - first[0], &part);
+    if (status == GRAM_OK)
+        status = gram_machine_leaf_fit(g, of->params, &part.data, &none, &machine->leaf[leaf],
+                                       &job->report);
+    if (status == GRAM_OK)
+        status = gram_machine_leaf_settle(g, &machine->leaf[leaf]);
+    gram_machine_encoded_destroy(g, &part);
+    return status;
+}
+
 /* All leaves; c is the choice of the base at its bandwidth. */
 static gram_status train_leaves(gram_context *g, struct large *l, struct choice *c,
                                 const struct machine_data *data,
                                 const struct machine_leaf_rows *rows, gram_machine *machine)
 {
-    const struct machine_data none = {0};
-    struct machine_report *report = &l->job->report;
-    gram_status status = GRAM_OK;
+    const double from = l->job->from, to = l->job->to;
+    struct leaves of = {l, &c->params, data, rows};
+    const struct machine_deal deal = {.job = l->job,
+                                      .machine = machine,
+                                      .leaves = rows->leaves,
+                                      .from = from + 0.6 * (to - from),
+                                      .to = to,
+                                      .train = train_one,
+                                      .user = &of};
+    const gram_status status = gram_machine_deal(g, &deal);
 
-    for (int64_t i = 0; status == GRAM_OK && i < rows->leaves; i++) {
-        const int64_t *first = rows->first + i;
-        struct machine_encoded part = {0};
-
-        gram_machine_progress(l->job, 0.6 + 0.4 * (double)i / (double)rows->leaves,
-                              "correcting it in leaves");
-        status = part_of(g, l, data, rows->row + first[0], first[1] - first[0], &part);
-        if (status == GRAM_OK)
-            status =
-                gram_machine_leaf_fit(g, &c->params, &part.data, &none, &machine->leaf[i], report);
-        if (status == GRAM_OK)
-            status = gram_machine_leaf_settle(g, &machine->leaf[i]);
-        gram_machine_encoded_destroy(g, &part);
-    }
+    l->job->from = from, l->job->to = to;
     return status;
 }
 
-/* The tree and its leaves, under the base. */
+/* What the first rank has found for the leaves, which all of them train: how, and on what. */
+static gram_status share_choice(gram_context *g, struct large *l, gram_status status,
+                                struct choice *c, char *y, size_t bytes)
+{
+    struct machine_job *job = l->job;
+    struct machine_params params = c->params;
+    int64_t about[3] = {c->metric.width, c->metric.full, l->alone};
+    size_t numbers;
+
+    if (!job->o.communicator)
+        return status;
+    TRY(gram_machine_ranks_spread(g, job, status, about, sizeof about));
+    TRY(gram_machine_ranks_spread(g, job, GRAM_OK, &params, sizeof params));
+    numbers = (size_t)(about[1] ? about[0] * about[0] : about[0]);
+    if (!gram_machine_first(job)) {
+        c->params = params;
+        c->params.start = &c->metric;
+        l->alone = about[2] != 0;
+        status = gram_machine_metric_create(g, about[0], about[1] != 0, &c->metric);
+    }
+    TRY(gram_machine_ranks_spread(g, job, status, c->metric.w, numbers * sizeof *c->metric.w));
+    return gram_machine_ranks_spread(g, job, GRAM_OK, y, bytes);
+}
+
+static gram_status make_leaves(gram_context *g, gram_machine *machine, int64_t leaves)
+{
+    machine->leaf = calloc((size_t)leaves + 1, sizeof *machine->leaf);
+    machine->leaves = machine->leaf ? leaves : 0;
+    return machine->leaf ? GRAM_OK : gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the leaves");
+}
+
+/* The tree, and how its leaves are to be trained on `rest`, whose targets y are. */
+static gram_status plan_leaves(gram_context *g, struct large *l, const struct choice *best,
+                               struct choice *c, const struct machine_data *rest, char *y,
+                               struct machine_leaf_rows *rows, gram_machine *machine)
+{
+    TRY(gram_machine_choice_copy(g, best, c));
+    c->params.relative_bandwidth = false;
+    c->params.bandwidth = machine->base.bandwidth;
+    c->params.iterations = 0;
+    c->params.start = &c->metric;
+    c->params.ridge_chosen = l->job->o.regularization == 0;
+    c->params.ridge = l->ridge;
+    TRY(residuals(g, &l->train, &machine->base, y));
+    TRY(gram_machine_tree_build(g, &best->params, &l->train, leaf_rows(g, l), l->job->o.trees,
+                                &machine->tree, rows));
+    TRY(make_leaves(g, machine, rows->leaves));
+    return choose_correction(g, l, c, rest, rows, machine);
+}
+
+/* The tree and its leaves, under the base.  Ranks but the first have no base. */
 static gram_status correct(gram_context *g, struct large *l, const struct choice *best,
                            gram_machine *machine)
 {
     const size_t bytes =
         (size_t)(l->train.rows * l->train.outputs) * gram_dtype_size(l->train.dtype);
+    const bool first = gram_machine_first(l->job);
     struct machine_data rest = l->train;
     struct machine_leaf_rows rows = {0};
     struct choice c = {0};
@@ -297,26 +372,13 @@ static gram_status correct(gram_context *g, struct large *l, const struct choice
 
     if (!y)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    status = gram_machine_choice_copy(g, best, &c);
-    c.params.relative_bandwidth = false;
-    c.params.bandwidth = machine->base.bandwidth;
-    c.params.iterations = 0;
-    c.params.start = &c.metric;
-    c.params.ridge_chosen = l->job->o.regularization == 0;
-    c.params.ridge = l->ridge;
-    if (status == GRAM_OK)
-        status = residuals(g, &l->train, &machine->base, y);
-    if (status == GRAM_OK)
-        status = gram_machine_tree_build(g, &best->params, &l->train, leaf_rows(g, l),
-                                         l->job->o.trees, &machine->tree, &rows);
-    if (status == GRAM_OK)
-        machine->leaf = calloc((size_t)rows.leaves, sizeof *machine->leaf);
-    if (status == GRAM_OK && !machine->leaf)
-        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the leaves");
-    machine->leaves = machine->leaf ? rows.leaves : 0;
     rest.y = y;
+    status = first ? plan_leaves(g, l, best, &c, &rest, y, &rows, machine) : GRAM_OK;
+    status = share_choice(g, l, status, &c, y, bytes);
     if (status == GRAM_OK)
-        status = choose_correction(g, l, &c, &rest, &rows, machine);
+        status = gram_machine_ranks_rows(g, l->job, status, &rows);
+    if (status == GRAM_OK && !first)
+        status = make_leaves(g, machine, rows.leaves);
     if (status == GRAM_OK)
         status = train_leaves(g, l, &c, l->alone ? &l->train : &rest, &rows, machine);
     l->ridge = c.params.ridge;
@@ -409,29 +471,35 @@ static gram_status divide(gram_context *g, const struct machine_data *all, struc
     return GRAM_OK;
 }
 
+/* The base, by all rows that are not held out. */
+static gram_status train_base(gram_context *g, struct large *l, const struct machine_params *params,
+                              struct choice *best, gram_machine *machine)
+{
+    struct machine_trials *trials = &l->job->trials;
+
+    l->level = gram_machine_trials_level(trials) + 1;
+    TRY(gram_machine_choose(g, l, params, NULL, best));
+    l->level++;
+    gram_machine_progress(l->job, 0.4, "training centres on all rows");
+    TRY(gram_machine_choice_train(g, l, l->centres, l->train.rows, true, best, &machine->base));
+    if (!isfinite(best->error))
+        return gram_fail(g, GRAM_NUMERICAL, "no machine of centres could be trained");
+    for (int64_t i = 0; i < trials->count; i++)
+        trials->at[i].weight = i + 1 == trials->count;
+    gram_machine_progress(l->job, 0.6, "correcting it in leaves");
+    return GRAM_OK;
+}
+
 static gram_status train(gram_context *g, struct large *l, struct machine_params *params,
                          gram_machine *machine)
 {
+    const bool first = gram_machine_first(l->job);
     struct choice best = {0};
-    struct machine_trials *trials = &l->job->trials;
-    gram_status status;
+    gram_status status = first ? train_base(g, l, params, &best, machine) : GRAM_OK;
 
-    l->level = gram_machine_trials_level(trials) + 1;
-    status = gram_machine_choose(g, l, params, NULL, &best);
-    l->level++;
-
-    gram_machine_progress(l->job, 0.4, "training centres on all rows");
-    if (status == GRAM_OK)
-        status =
-            gram_machine_choice_train(g, l, l->centres, l->train.rows, true, &best, &machine->base);
-    if (status == GRAM_OK && !isfinite(best.error))
-        status = gram_fail(g, GRAM_NUMERICAL, "no machine of centres could be trained");
-    for (int64_t i = 0; status == GRAM_OK && i < trials->count; i++)
-        trials->at[i].weight = i + 1 == trials->count;
-    gram_machine_progress(l->job, 0.6, "correcting it in leaves");
     if (status == GRAM_OK)
         status = correct(g, l, &best, machine);
-    if (status == GRAM_OK)
+    if (status == GRAM_OK && first)
         status = judge(g, l, best.error, machine);
     best.params.start = NULL;
     best.params.rounds_known = true;

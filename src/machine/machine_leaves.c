@@ -13,6 +13,7 @@
  */
 #include "core/blas.h"
 #include "core/view.h"
+#include "machine_deal.h"
 #include "machine_large.h"
 #include <math.h>
 #include <stdlib.h>
@@ -485,35 +486,81 @@ static gram_status choose_routing(gram_context *g, struct machine_job *job,
 
 /* ---- All leaves ------------------------------------------------------------------------------ */
 
+/* What leaves are trained on and by. */
+struct leaves {
+    struct machine_recipe *recipe;
+    const struct machine_data *all;
+    const struct machine_leaf_rows *rows;
+    const struct machine_left_out *left_out; /* f NULL: nothing is */
+};
+
+/* One leaf, for gram_machine_deal. */
+static gram_status train_one(gram_context *g, const struct machine_deal *d, struct machine_job *job,
+                             int64_t leaf, gram_machine *machine)
+{
+    const struct leaves *of = d->user;
+    const struct machine_left_out *l = of->left_out;
+    const int64_t *first = of->rows->first + leaf;
+    struct machine_recipe recipe = *of->recipe; /* contexts have one each */
+    struct machine_encoded part = {0};
+    struct task t = {.job = job, .data = &part.data, .alone = d->leaves * recipe.members == 1};
+    gram_status status = GRAM_OK;
+
+    if (l->f) {
+        t.held = l->first[leaf + 1] - l->first[leaf];
+        t.f = l->f + l->first[leaf] * of->all->outputs;
+    }
+    if (d->leaves == 1)
+        part.data = *of->all;
+    else
+        status = part_of(g, job, of->all, of->rows->row + first[0], first[1] - first[0], &part);
+    if (status == GRAM_OK)
+        status = train_members(g, &t, &recipe, leaf, machine);
+    gram_machine_encoded_destroy(g, &part);
+    if (d->leaves == 1)
+        *of->recipe = recipe; /* with the ridges that were chosen */
+    return status;
+}
+
 static gram_status train_each(gram_context *g, struct machine_job *job,
                               struct machine_recipe *recipe, const struct machine_data *all,
                               const struct machine_leaf_rows *rows,
                               const struct machine_left_out *l, gram_machine *machine)
 {
-    const double before = job->from;
+    struct leaves of = {recipe, all, rows, l};
+    const struct machine_deal deal = {.job = job,
+                                      .machine = machine,
+                                      .leaves = rows->leaves,
+                                      .columns = machine->encoder->columns,
+                                      .from = job->from,
+                                      .to = 1,
+                                      .train = train_one,
+                                      .user = &of,
+                                      .first = l->first,
+                                      .each = all->outputs,
+                                      .at = l->f};
+
+    return gram_machine_deal(g, &deal);
+}
+
+/* The tree, the rows of its leaves, and how many rows are left out: those of the first rank. */
+static gram_status split(gram_context *g, struct machine_job *job,
+                         const struct machine_recipe *recipe, const struct machine_data *all,
+                         gram_machine *machine, struct machine_leaf_rows *rows, int64_t *held)
+{
+    const bool first = gram_machine_first(job);
     gram_status status = GRAM_OK;
 
-    for (int64_t i = 0; status == GRAM_OK && i < rows->leaves; i++) {
-        const int64_t *first = rows->first + i;
-        struct machine_encoded part = {0};
-        struct task t = {
-            .job = job, .data = &part.data, .alone = rows->leaves * recipe->members == 1};
-
-        job->from = before + (1 - before) * (double)i / (double)rows->leaves;
-        job->to = job->from + (1 - before) / (double)rows->leaves;
-        if (l->f) {
-            t.held = l->first[i + 1] - l->first[i];
-            t.f = l->f + l->first[i] * all->outputs;
-        }
-        if (rows->leaves == 1)
-            part.data = *all;
-        else
-            status = part_of(g, job, all, rows->row + first[0], first[1] - first[0], &part);
-        if (status == GRAM_OK)
-            status = train_members(g, &t, recipe, i, machine);
-        gram_machine_encoded_destroy(g, &part);
-    }
-    return status;
+    *held = 0;
+    gram_machine_progress(job, 0, all->rows > job->leaf_rows ? "splitting" : "training");
+    if (first)
+        status = gram_machine_tree_build(g, &recipe->member[0].params, all, job->leaf_rows,
+                                         job->o.trees, &machine->tree, rows);
+    machine->tree.temperature = fmax(0, job->o.temperature);
+    if (first && status == GRAM_OK)
+        *held = held_rows(g, job, all->rows, rows->leaves);
+    TRY(gram_machine_ranks_rows(g, job, status, rows));
+    return gram_machine_ranks_spread(g, job, GRAM_OK, held, sizeof *held);
 }
 
 gram_status gram_machine_train_leaves(gram_context *g, struct machine_job *job,
@@ -527,22 +574,17 @@ gram_status gram_machine_train_leaves(gram_context *g, struct machine_job *job,
 
     job->from = job->to, job->to = 1; /* after the search's share, if there was one */
     machine->members = recipe->members;
-    gram_machine_progress(job, 0, all->rows > job->leaf_rows ? "splitting" : "training");
-    status = gram_machine_tree_build(g, &recipe->member[0].params, all, job->leaf_rows,
-                                     job->o.trees, &machine->tree, &rows);
-    machine->tree.temperature = fmax(0, job->o.temperature);
+    status = split(g, job, recipe, all, machine, &rows, &held);
     if (status == GRAM_OK)
         machine->leaf = calloc((size_t)(rows.leaves * recipe->members), sizeof *machine->leaf);
     if (status == GRAM_OK && !machine->leaf)
         status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the leaves");
     machine->leaves = machine->leaf ? rows.leaves : 0;
-    if (status == GRAM_OK)
-        held = held_rows(g, job, all->rows, rows.leaves);
     if (status == GRAM_OK && held > 0)
         status = left_out_open(g, all, held, &rows, &l);
     if (status == GRAM_OK)
         status = train_each(g, job, recipe, all, &rows, &l, machine);
-    if (status == GRAM_OK && held > 0)
+    if (status == GRAM_OK && held > 0 && gram_machine_first(job))
         status = choose_routing(g, job, all, held, &l, machine);
     left_out_close(&l);
     gram_machine_leaf_rows_destroy(&rows);
@@ -561,6 +603,8 @@ gram_status gram_machine_train_large(gram_context *g, struct machine_job *job,
     job->to = 1;
     recipe->members = 1;
     TRY(gram_machine_large_fit(g, job, all, params, machine));
+    if (!gram_machine_first(job)) /* which has all leaves */
+        return GRAM_OK;
     gram_machine_progress(job, 0.95, "weighing features");
     if (machine->base.rows > 0)
         return weigh(g, params, all, &machine->base, 1, 1, machine);

@@ -1,0 +1,214 @@
+/*
+ * test_machine_deal.c - leaves of one machine that several contexts train: the same machine, and
+ * what ends it
+ *
+ * SPDX-License-Identifier: MIT
+ */
+#include "machine/machine.h"
+#include "machine_sample.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    HANDS = 3
+};
+
+struct hands {
+    gram_context *g[HANDS];
+    gram_group group;
+};
+
+/* The test's context, and others on its device, or on the one after it where there are two. */
+static void open_hands(struct harness *h, struct hands *a)
+{
+    const gram_device device = gram_context_device(h->g);
+    gram_info info = {.size = sizeof info};
+
+    CHECK(h, gram_context_info(h->g, &info) == GRAM_OK, "%s", gram_message(h->g));
+    *a = (struct hands){.group = GRAM_GROUP_INIT};
+    a->g[0] = h->g;
+    for (int i = 1; i < HANDS; i++) {
+        gram_context_options options = GRAM_CONTEXT_OPTIONS_INIT;
+        options.device = device;
+        if (device.type == GRAM_CUDA && info.cuda_devices > 1)
+            options.device.index = i % 2;
+        options.threads = h->threads; /* of a BLAS, on which the order of sums depends */
+        CHECK(h, gram_context_create(&options, &a->g[i]) == GRAM_OK, "%s", gram_message(NULL));
+    }
+    a->group.contexts = a->g;
+    a->group.count = HANDS;
+}
+
+static void close_hands(struct hands *a)
+{
+    for (int i = 1; i < HANDS; i++)
+        gram_context_destroy(a->g[i]);
+}
+
+/* The bytes of the file of a machine, which has no times in it. */
+static char *saved(struct harness *h, gram_machine *m, long *bytes)
+{
+    char path[] = "/tmp/gram_dealXXXXXX", *text = NULL;
+    const int file = mkstemp(path);
+    FILE *stream;
+
+    CHECK(h, file >= 0 && gram_machine_save(h->g, m, path) == GRAM_OK, "%s", gram_message(h->g));
+    stream = fopen(path, "rb");
+    *bytes = 0;
+    if (stream && fseek(stream, 0, SEEK_END) == 0) {
+        *bytes = ftell(stream);
+        rewind(stream);
+        text = must_allocate((size_t)*bytes);
+        CHECK(h, fread(text, 1, (size_t)*bytes, stream) == (size_t)*bytes, "%s cannot be read",
+              path);
+    }
+    if (stream)
+        (void)fclose(stream);
+    if (file >= 0)
+        (void)close(file);
+    (void)unlink(path);
+    return text;
+}
+
+static void check_same(struct harness *h, gram_machine *m1, gram_machine *m2)
+{
+    long bytes[2];
+    char *one = saved(h, m1, &bytes[0]), *other = saved(h, m2, &bytes[1]);
+
+    CHECK(h, bytes[0] == bytes[1] && one && other && memcmp(one, other, (size_t)bytes[0]) == 0,
+          "files of %ld and %ld bytes differ", bytes[0], bytes[1]);
+    free(one);
+    free(other);
+}
+
+/* Leaves alone, with a search, by iterations, under a base, an ensemble, and one leaf. */
+static const struct deal_row {
+    int64_t leaf_rows, centres;
+    int search, ensemble, iterations;
+    gram_solver solver;
+    bool labels;
+} rows[] = {
+  /* clang-format off */
+    {100, 0, -1, 0, 0, GRAM_SOLVER_AUTO, false},
+    {100, -1, 0, 1, 1, GRAM_SOLVER_AUTO, true},
+    {150, -1, -1, 0, -1, GRAM_SOLVER_CG, false},
+    {200, 12, 0, 0, -1, GRAM_SOLVER_AUTO, false},
+    {300, -1, 0, 2, -1, GRAM_SOLVER_AUTO, false},
+    {600, -1, -1, 0, -1, GRAM_SOLVER_AUTO, false},
+  /* clang-format on */
+};
+
+static gram_machine_options options_of(const struct deal_row *row)
+{
+    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+
+    o.leaf_rows = row->leaf_rows;
+    o.centres = row->centres;
+    o.search = row->search;
+    o.ensemble = row->ensemble;
+    o.iterations = row->iterations;
+    o.solver = row->solver;
+    return o;
+}
+
+static void any_number_of_hands_makes_one_machine(struct harness *h)
+{
+    struct sample s = sample_make(h, ROWS);
+    struct hands a;
+
+    open_hands(h, &a);
+    for (int i = 0; i < (gram_context_device(h->g).type == GRAM_CPU ? LENGTH(rows) : 1); i++) {
+        const gram_column *target = rows[i].labels ? &s.label : &s.number;
+        gram_machine_options o = options_of(&rows[i]);
+        gram_machine *alone, *together;
+        char name[32];
+
+        snprintf(name, sizeof name, "row %d", i);
+        h->where = name;
+        alone = sample_fit(h, &s, target, &o);
+        o.group = &a.group;
+        together = sample_fit(h, &s, target, &o);
+        CHECK(h, alone->leaves > 1 || rows[i].leaf_rows == 600, "%lld leaves",
+              (long long)alone->leaves);
+        check_same(h, alone, together);
+        gram_machine_destroy(alone);
+        gram_machine_destroy(together);
+    }
+    close_hands(&a);
+    sample_destroy(&s);
+}
+
+static void refuse(struct harness *h, struct sample *s, const gram_machine_options *o,
+                   gram_status status, const char *text)
+{
+    gram_machine *m = NULL;
+    const gram_status got = gram_machine_fit(h->g, table_of(s), &s->number, o, &m);
+
+    CHECK(h, got == status && !m && strstr(gram_message(h->g), text), "%s: %s, expected \"%s\"",
+          gram_status_name(got), gram_message(h->g), text);
+    gram_machine_destroy(m);
+}
+
+static void bad_groups_are_named(struct harness *h)
+{
+    struct sample s = sample_make(h, ROWS);
+    gram_machine_options o = options_of(&rows[0]);
+    struct hands a;
+
+    open_hands(h, &a);
+    o.group = &a.group;
+    a.group.count = 0;
+    refuse(h, &s, &o, GRAM_INVALID_ARGUMENT, "options.group has no contexts");
+    a.group.count = HANDS;
+    a.g[0] = a.g[1], a.g[1] = h->g;
+    refuse(h, &s, &o, GRAM_INVALID_ARGUMENT, "contexts[0] is another one");
+    a.g[1] = a.g[0], a.g[0] = h->g;
+    a.group.contexts = (gram_context *[]){h->g, a.g[1], a.g[1]};
+    refuse(h, &s, &o, GRAM_INVALID_ARGUMENT, "contexts[2] is the same as contexts[1]");
+    a.group.contexts = (gram_context *[]){h->g, NULL, a.g[1]};
+    refuse(h, &s, &o, GRAM_INVALID_ARGUMENT, "contexts[1] is NULL");
+    close_hands(&a);
+    sample_destroy(&s);
+}
+
+/* The caller's context is cancelled while leaves are trained. */
+static void cancel(void *user, double fraction, const char *stage)
+{
+    (void)stage;
+    if (fraction > 0.3)
+        gram_context_cancel(user);
+}
+
+static void a_cancelled_call_ends_all_hands(struct harness *h)
+{
+    struct sample s = sample_make(h, ROWS);
+    gram_machine_options o = options_of(&rows[0]);
+    gram_machine *m;
+    struct hands a;
+
+    open_hands(h, &a);
+    o.group = &a.group;
+    o.leaf_rows = 50;
+    o.iterations = 5;
+    o.progress = cancel;
+    o.progress_user = h->g;
+    refuse(h, &s, &o, GRAM_CANCELLED, "cancelled");
+    o.progress = NULL;
+    m = sample_fit(h, &s, &s.number, &o); /* and nobody is cancelled any more */
+    gram_machine_destroy(m);
+    close_hands(&a);
+    sample_destroy(&s);
+}
+
+int main(void)
+{
+    static const struct test_function tests[] = {
+        {"any number of hands makes one machine", any_number_of_hands_makes_one_machine},
+        {      "a cancelled call ends all hands",       a_cancelled_call_ends_all_hands},
+        {                 "bad groups are named",                  bad_groups_are_named},
+    };
+
+    return harness_run_tests_or_some(tests, LENGTH(tests), LENGTH(tests));
+}
