@@ -4,7 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "device.h"
-#include "eigh_devices.h"
+#include "devices.h"
 #include "number.h"
 #include <math.h>
 #include <stdio.h>
@@ -219,8 +219,8 @@ static enum exit_status solve(gram_context *g, struct problem *p, struct there *
 static enum exit_status share(const struct settings *s, struct problem *p, struct failure *why)
 {
     gram_eigh_options options = p->options;
-    struct eigh_devices devices;
-    enum exit_status status = eigh_devices_open(&s->common, &devices, why);
+    struct devices devices;
+    enum exit_status status = devices_open(&s->common, &devices, why);
     gram_status done;
 
     if (status == CLI_OK) {
@@ -231,7 +231,7 @@ static enum exit_status share(const struct settings *s, struct problem *p, struc
                                p->with_vectors ? &p->vectors.t : NULL, &p->info.t);
         status = done == GRAM_OK ? check_info(&p->info, why) : fail_gram(why, done, devices.g[0]);
     }
-    eigh_devices_close(&devices);
+    devices_close(&devices);
     return status;
 }
 
@@ -241,7 +241,7 @@ static enum exit_status compute(const struct settings *s, struct problem *p, str
     enum exit_status status;
     gram_context *g;
 
-    if (eigh_devices_several(s->common.device))
+    if (devices_several(s->common.device))
         return share(s, p, why);
     if (s->force)
         return fail(why, CLI_USAGE, "--force applies only to several GPUs: --device cuda:0,1");

@@ -6,12 +6,14 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "devices.h"
 #include "first_look.h"
 #include "fit.h"
 #include "holdout.h"
 #include "interrupt.h"
 #include "load.h"
 #include "progress.h"
+#include "ranks.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +29,8 @@ struct fit {
     int64_t target, weights; /* columns: the first target; weights -1: none */
     int64_t held_out;        /* the first rows of the table */
     gram_context *g;
+    struct ranks ranks;     /* with --mpi: g is theirs */
+    struct devices devices; /* where there are several: g is the first one's */
     gram_machine *machine;
     gram_machine_feature *features;
     struct class_weights class_weights;
@@ -35,6 +39,18 @@ struct fit {
     struct fit_result result;
     struct progress progress;
 };
+
+/* Whether this process is alone, or the first of several. */
+static int is_first(const struct fit *f)
+{
+    return !f->ranks.c || ranks_first(&f->ranks);
+}
+
+/* What all processes know of each other's success; the message of one alone is its own. */
+static enum exit_status agree(struct fit *f, enum exit_status status, struct failure *why)
+{
+    return f->ranks.c ? ranks_agree(&f->ranks, status, why) : status;
+}
 
 static enum column_kind column_kind(const void *user, const char *name)
 {
@@ -213,7 +229,8 @@ static enum exit_status read_data(struct fit *f, struct failure *why)
                     "%s has %lld row%s, which --holdout %g cannot divide into two parts",
                     text_name(f->data), (long long)f->table.rows, f->table.rows == 1 ? "" : "s",
                     s->holdout);
-    TRY(look(f, why));
+    if (is_first(f)) /* one process remarks on the table for all */
+        TRY(look(f, why));
     TRY(targets_view(&f->table, &f->targets, f->held_out, &f->columns, why));
     return holdout_shuffle(&f->table, f->held_out, (uint64_t)s->seed, why);
 }
@@ -237,7 +254,10 @@ static enum exit_status train(struct fit *f, gram_machine_options *options, stru
     class_weights_give(&f->class_weights, target, view.t.rows, options);
     options->progress = show_progress;
     options->progress_user = &f->progress;
-    progress_begin(&f->progress, f->s->common.progress == PROGRESS_AUTO);
+    options->communicator = f->ranks.c;
+    if (f->devices.group.count > 0)
+        options->group = &f->devices.group;
+    progress_begin(&f->progress, f->s->common.progress == PROGRESS_AUTO && is_first(f));
     interrupt_cancels(f->g);
     status = f->targets.count == 1
                  ? gram_machine_fit(f->g, &view.t, target, options, &f->machine)
@@ -331,21 +351,23 @@ static double lap(int64_t *since)
     return (double)(now - before) / 1e9;
 }
 
-static enum exit_status work(struct fit *f, struct failure *why)
+static enum exit_status open_device(struct fit *f, struct failure *why)
 {
-    gram_machine_options options;
-    int64_t start = clock_ns(), since = start;
-    struct fit_seconds *seconds = &f->result.seconds;
-    enum exit_status status;
+    const struct common_settings *common = &f->s->common;
 
-    TRY(fit_options(f->s, &options, why));
-    TRY(read_data(f, why));
-    seconds->read = lap(&since);
-    TRY(open_context(&f->s->common, &f->g, why));
-    status = train(f, &options, why);
-    free((void *)options.categorical_column);
-    TRY(status);
-    seconds->fit = lap(&since);
+    if (f->g) /* that of the ranks */
+        return CLI_OK;
+    if (!devices_several(common->device))
+        return open_context(common, &f->g, why);
+    TRY(devices_open(common, &f->devices, why));
+    f->g = f->devices.g[0];
+    return CLI_OK;
+}
+
+static enum exit_status finish(struct fit *f, int64_t start, int64_t since, struct failure *why)
+{
+    struct fit_seconds *seconds = &f->result.seconds;
+
     TRY(score(f, why));
     seconds->score = lap(&since);
     TRY(save(f, why));
@@ -356,6 +378,30 @@ static enum exit_status work(struct fit *f, struct failure *why)
     f->result.rows = f->table.rows - f->held_out;
     seconds->total = lap(&start);
     return report(f, why);
+}
+
+/* What every process does before they train. */
+static enum exit_status begin(struct fit *f, gram_machine_options *options, struct failure *why)
+{
+    TRY(fit_options(f->s, options, why));
+    return read_data(f, why);
+}
+
+static enum exit_status work(struct fit *f, struct failure *why)
+{
+    gram_machine_options options;
+    int64_t start = clock_ns(), since = start;
+    struct fit_seconds *seconds = &f->result.seconds;
+    enum exit_status status;
+
+    TRY(agree(f, begin(f, &options, why), why));
+    seconds->read = lap(&since);
+    TRY(open_device(f, why));
+    status = agree(f, train(f, &options, why), why);
+    free((void *)options.categorical_column);
+    TRY(status);
+    seconds->fit = lap(&since);
+    return agree(f, is_first(f) ? finish(f, start, since, why) : CLI_OK, why);
 }
 
 /* Checks that the outputs can be written before the work begins, and not after it. */
@@ -386,23 +432,44 @@ static enum exit_status check_outputs(const struct fit_settings *s, struct failu
     return CLI_OK;
 }
 
+/* The processes of mpirun, before anything is read. */
+static enum exit_status open_ranks(struct fit *f, char **operands, struct failure *why)
+{
+    if (!f->s->mpi)
+        return check_outputs(f->s, why);
+    TRY(ranks_check(&f->s->common, 1, operands, why));
+    TRY(ranks_open(&f->s->common, &f->ranks, why));
+    f->g = f->ranks.g;
+    return agree(f, is_first(f) ? check_outputs(f->s, why) : CLI_OK, why);
+}
+
+static void close_all(struct fit *f)
+{
+    remarks_free(&f->result.remarks);
+    judgements_free(&f->judged);
+    targets_free(&f->targets);
+    free(f->columns);
+    class_weights_free(&f->class_weights);
+    free(f->features);
+    gram_machine_destroy(f->machine);
+    if (f->s->mpi)
+        ranks_close(&f->ranks);
+    else if (f->devices.group.count > 0)
+        devices_close(&f->devices);
+    else
+        gram_context_destroy(f->g);
+    table_free(&f->table);
+}
+
 static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
 {
     struct fit f = {.s = settings, .data = operands[0], .score = {.size = sizeof f.score}};
-    enum exit_status status;
+    enum exit_status status = open_ranks(&f, operands, why);
 
     (void)count;
-    TRY(check_outputs(f.s, why));
-    status = work(&f, why);
-    remarks_free(&f.result.remarks);
-    judgements_free(&f.judged);
-    targets_free(&f.targets);
-    free(f.columns);
-    class_weights_free(&f.class_weights);
-    free(f.features);
-    gram_machine_destroy(f.machine);
-    gram_context_destroy(f.g);
-    table_free(&f.table);
+    if (status == CLI_OK)
+        status = work(&f, why);
+    close_all(&f);
     return status;
 }
 
@@ -430,10 +497,15 @@ const struct command cmd_fit = {
         "whether to learn features. --trials lists what was compared, --auto goes on with that "
         "until --time-limit, and --fixed takes fixed defaults instead. If nothing is held out, the "
         "score is that of leave-one-out. Probabilities are calibrated by it. Ctrl-C stops the "
-        "work, and then nothing is written.",
+        "work, and then nothing is written.\n\n"
+        "Tables of many rows are split into leaves, which several GPUs (--device cuda:0,1), or the "
+        "processes of mpirun or srun (--mpi), train side by side. Every process reads DATA, and "
+        "the model is that of one process. If one fails, they all stop, and its message is "
+        "printed.",
     .examples =
         "  gram fit letters.csv --target letter -o letters.gram --holdout 0.2\n"
-        "  gram fit diamonds.csv --target price -o diamonds.gram --auto --json",
+        "  gram fit diamonds.csv --target price -o diamonds.gram --auto --json\n"
+        "  mpirun -n 4 gram fit --mpi large.npy --target 8 -o large.gram",
     .least = 1,
     .most = 1,
     .settings_bytes = sizeof(struct fit_settings),

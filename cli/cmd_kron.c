@@ -247,12 +247,7 @@ static enum exit_status check_shared(const struct settings *s, int count, char *
 {
     if (s->written_out)
         return fail(why, CLI_USAGE, "--written-out cannot be used with --mpi");
-    for (int i = 0; i < count; i++)
-        if (strcmp(operands[i], "-") == 0)
-            return fail(why, CLI_USAGE,
-                        "an operand is -, expected a file, because with --mpi every process reads "
-                        "it");
-    return CLI_OK;
+    return ranks_check(&s->common, count, operands, why);
 }
 
 static enum exit_status prepare(const struct settings *s, int count, char **operands,
@@ -263,7 +258,7 @@ static enum exit_status prepare(const struct settings *s, int count, char **oper
     return size_result(s, operands[0], p, why);
 }
 
-static enum exit_status share(const struct settings *s, struct kron_ranks *ranks, struct product *p,
+static enum exit_status share(const struct settings *s, struct ranks *ranks, struct product *p,
                               struct failure *why)
 {
     const gram_tensor *factors[GRAM_MAX_FACTORS];
@@ -274,25 +269,22 @@ static enum exit_status share(const struct settings *s, struct kron_ranks *ranks
         factors[i] = &p->factor[i].t;
     fill_options(s, p, &shared.options);
     TRY(kron_ranks_multiply(ranks, &shared, &p->y, why));
-    return kron_ranks_agree(ranks, kron_ranks_first(ranks) ? save(s, p, why) : CLI_OK, why);
+    return ranks_agree(ranks, ranks_first(ranks) ? save(s, p, why) : CLI_OK, why);
 }
 
 static enum exit_status run_shared(const struct settings *s, int count, char **operands,
                                    struct product *p, struct failure *why)
 {
-    struct kron_ranks ranks = {.g = NULL};
+    struct ranks ranks = {.g = NULL};
     enum exit_status status;
 
-    if (s->common.device && strcmp(s->common.device, "cpu") != 0)
-        return fail(why, CLI_USAGE,
-                    "--device %s cannot be used with --mpi, whose processes compute on the CPU",
-                    s->common.device);
-    status = kron_ranks_open(&s->common, &ranks, why);
+    TRY(ranks_check(&s->common, 0, NULL, why));
+    status = ranks_open(&s->common, &ranks, why);
     if (status == CLI_OK)
-        status = kron_ranks_agree(&ranks, prepare(s, count, operands, p, why), why);
+        status = ranks_agree(&ranks, prepare(s, count, operands, p, why), why);
     if (status == CLI_OK)
         status = share(s, &ranks, p, why);
-    kron_ranks_close(&ranks);
+    ranks_close(&ranks);
     return status;
 }
 

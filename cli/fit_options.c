@@ -137,6 +137,17 @@ static const struct option_row report_rows[] = {
     OPTION_END,
 };
 
+static const struct option_row several_rows[] = {
+    TEXT(
+        "device", 0, "DEVICE", AT(common.device), "cpu",
+        "the device: cpu; cuda or cuda:N, an NVIDIA GPU; auto, a GPU if one can be used; cuda:0,1, "
+        "several GPUs that share the leaves"),
+    FLAG("mpi", 0, AT(mpi),
+         "share the leaves between the processes that mpirun or srun has started; the first one "
+         "searches, and writes the model and the report"),
+    OPTION_END,
+};
+
 const struct option_group fit_groups[] = {
     GROUP("Training", main_rows, 0),
     GROUP("Columns", fit_column_options, 0),
@@ -144,7 +155,7 @@ const struct option_group fit_groups[] = {
     GROUP("Limits", fit_limit_options, 0),
     GROUP("Report", report_rows, 0),
     GROUP("Input", input_options, AT(input)),
-    GROUP("Device", device_options, AT(common)),
+    GROUP("Device", several_rows, 0),
     GROUP("Other options", threads_options, AT(common)),
     GROUP("", common_options, AT(common)),
     GROUP_END,

@@ -11,83 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum exit_status kron_ranks_open(const struct common_settings *common, struct kron_ranks *ranks,
-                                 struct failure *why)
-{
-    gram_status status;
-
-    TRY(open_context(common, &ranks->g, why));
-    status = gram_communicator_create_mpi_world(ranks->g, &ranks->c);
-    return status == GRAM_OK ? CLI_OK : fail_gram(why, status, ranks->g);
-}
-
-void kron_ranks_close(struct kron_ranks *ranks)
-{
-    gram_communicator_destroy(ranks->c);
-    gram_context_destroy(ranks->g);
-}
-
-int kron_ranks_first(const struct kron_ranks *ranks)
-{
-    return gram_communicator_rank(ranks->c) == 0;
-}
-
-/* ---- Agreement ------------------------------------------------------------------------------ */
-
-/* How a rank has fared. */
-struct account {
-    enum exit_status status;
-    struct failure why;
-};
-
-/* The first process takes the message of the first rank that failed. */
-static void take_over(const struct account *all, int size, enum exit_status *status,
-                      struct failure *why)
-{
-    int rank = 0;
-
-    while (rank < size - 1 && all[rank].status == CLI_OK)
-        rank++;
-    *status = all[rank].status;
-    if (rank == 0)
-        *why = all[0].why;
-    else
-        failure_write(why, "rank %d: %s", rank, all[rank].why.text);
-}
-
-static enum exit_status tell(struct kron_ranks *ranks, enum exit_status status, struct failure *why)
-{
-    size_t size = (size_t)gram_communicator_size(ranks->c);
-    struct account own = {.status = status}, few[1], *all = few;
-    gram_status done;
-
-    if (status != CLI_OK)
-        own.why = *why;
-    if (kron_ranks_first(ranks) && size > 1)
-        all = calloc(size, sizeof *all);
-    done = gram_communicator_gather(ranks->g, ranks->c, &own, sizeof own, all, size * sizeof *all);
-    if (!kron_ranks_first(ranks))
-        why->text[0] = '\0';
-    else if (done == GRAM_OK)
-        take_over(all, (int)size, &status, why);
-    if (all != few)
-        free(all);
-    return status;
-}
-
-enum exit_status kron_ranks_agree(struct kron_ranks *ranks, enum exit_status status,
-                                  struct failure *why)
-{
-    /* This status of the library is the closest to everything that can fail here. */
-    gram_status own = status == CLI_OK ? GRAM_OK : GRAM_BAD_DATA;
-    gram_status all = gram_communicator_agree(ranks->g, ranks->c, own);
-
-    if (all == GRAM_OK)
-        return CLI_OK;
-    status = tell(ranks, status, why);
-    return status != CLI_OK ? status : CLI_FAILURE;
-}
-
 /* ---- Parts ----------------------------------------------------------------------------------- */
 
 /* Of all ranks; there is none to receive them on ranks other than the first. */
@@ -112,7 +35,7 @@ static gram_tensor part_of_x(const gram_tensor *x, const struct kron_ranks_produ
     return mine;
 }
 
-static enum exit_status multiply(struct kron_ranks *ranks, const struct kron_ranks_product *p,
+static enum exit_status multiply(struct ranks *ranks, const struct kron_ranks_product *p,
                                  struct parts *parts, struct failure *why)
 {
     int left = p->options.side == GRAM_LEFT;
@@ -128,15 +51,14 @@ static enum exit_status multiply(struct kron_ranks *ranks, const struct kron_ran
     status = gram_kron_matmul_part(ranks->g, p->shape[parts->m], p->factors, p->count, &options,
                                    &parts->own);
     if (status != GRAM_OK)
-        return kron_ranks_agree(ranks, fail_gram(why, status, ranks->g), why);
+        return ranks_agree(ranks, fail_gram(why, status, ranks->g), why);
     memcpy(shape, p->shape, sizeof shape);
     shape[parts->m] = parts->own.rows, shape[parts->e] = parts->own.outs;
-    TRY(kron_ranks_agree(ranks, matrix_allocate(&parts->y, p->x->dtype, p->ndim, shape, why), why));
+    TRY(ranks_agree(ranks, matrix_allocate(&parts->y, p->x->dtype, p->ndim, shape, why), why));
     options.split = parts->own.split;
     x = part_of_x(p->x, p, &parts->own);
     status = gram_kron_matmul_multi(ranks->g, &x, p->factors, p->count, &options, &parts->y.t);
-    return kron_ranks_agree(ranks, status == GRAM_OK ? CLI_OK : fail_gram(why, status, ranks->g),
-                            why);
+    return ranks_agree(ranks, status == GRAM_OK ? CLI_OK : fail_gram(why, status, ranks->g), why);
 }
 
 /* Copies the block of a rank into y, and returns its number of bytes. */
@@ -162,12 +84,12 @@ static size_t place(const struct parts *parts, const gram_kron_part *part, const
     return done;
 }
 
-static enum exit_status reserve(struct kron_ranks *ranks, const struct kron_ranks_product *p,
+static enum exit_status reserve(struct ranks *ranks, const struct kron_ranks_product *p,
                                 struct parts *parts, struct matrix *y, struct failure *why)
 {
     size_t size = (size_t)gram_communicator_size(ranks->c);
 
-    if (!kron_ranks_first(ranks))
+    if (!ranks_first(ranks))
         return CLI_OK;
     TRY(matrix_allocate(y, p->x->dtype, p->ndim, p->shape, why));
     parts->all = calloc(size, sizeof *parts->all);
@@ -175,15 +97,15 @@ static enum exit_status reserve(struct kron_ranks *ranks, const struct kron_rank
     return parts->all && parts->gathered ? CLI_OK : fail_memory(why, "the parts of the result");
 }
 
-static enum exit_status gather(struct kron_ranks *ranks, const struct kron_ranks_product *p,
+static enum exit_status gather(struct ranks *ranks, const struct kron_ranks_product *p,
                                struct parts *parts, struct matrix *y, struct failure *why)
 {
     size_t size = (size_t)gram_communicator_size(ranks->c);
     size_t bytes = (size_t)matrix_count(&parts->y) * parts->item_size, room = 0, at = 0;
     gram_status status;
 
-    TRY(kron_ranks_agree(ranks, reserve(ranks, p, parts, y, why), why));
-    if (kron_ranks_first(ranks))
+    TRY(ranks_agree(ranks, reserve(ranks, p, parts, y, why), why));
+    if (ranks_first(ranks))
         room = (size_t)matrix_count(y) * parts->item_size;
     status = gram_communicator_gather(ranks->g, ranks->c, &parts->own, sizeof parts->own,
                                       parts->all, size * sizeof *parts->all);
@@ -191,13 +113,13 @@ static enum exit_status gather(struct kron_ranks *ranks, const struct kron_ranks
         status = gram_communicator_gather(ranks->g, ranks->c, parts->y.memory, bytes,
                                           parts->gathered, room);
     if (status != GRAM_OK)
-        return kron_ranks_agree(ranks, fail_gram(why, status, ranks->g), why);
+        return ranks_agree(ranks, fail_gram(why, status, ranks->g), why);
     for (size_t rank = 0; parts->all && rank < size; rank++)
         at += place(parts, &parts->all[rank], parts->gathered + at, y);
     return CLI_OK;
 }
 
-enum exit_status kron_ranks_multiply(struct kron_ranks *ranks, const struct kron_ranks_product *p,
+enum exit_status kron_ranks_multiply(struct ranks *ranks, const struct kron_ranks_product *p,
                                      struct matrix *y, struct failure *why)
 {
     struct parts parts = {.all = NULL};

@@ -1,14 +1,14 @@
 /*
- * eigh_devices.c - several GPUs for one eigenproblem: --device cuda:0,1
+ * devices.c - several GPUs for one call: --device cuda:0,1
  *
  * SPDX-License-Identifier: MIT
  */
-#include "eigh_devices.h"
+#include "devices.h"
 #include "number.h"
 #include <math.h>
 #include <string.h>
 
-int eigh_devices_several(const char *text)
+int devices_several(const char *text)
 {
     return text && strncmp(text, "cuda:", 5) == 0 && strchr(text, ',') != NULL;
 }
@@ -28,20 +28,19 @@ static enum exit_status next_device(const char *text, const char **at, gram_devi
     return CLI_OK;
 }
 
-enum exit_status eigh_devices_open(const struct common_settings *common, struct eigh_devices *out,
-                                   struct failure *why)
+enum exit_status devices_open(const struct common_settings *common, struct devices *out,
+                              struct failure *why)
 {
     const char *at = common->device + strlen("cuda:");
-    gram_device devices[MOST_EIGH_DEVICES];
+    gram_device devices[MOST_DEVICES];
     int count = 0;
 
-    *out = (struct eigh_devices){.group = GRAM_GROUP_INIT};
+    *out = (struct devices){.group = GRAM_GROUP_INIT};
     out->group.contexts = out->g;
     while (*at) {
-        if (count == MOST_EIGH_DEVICES)
+        if (count == MOST_DEVICES)
             return fail(why, CLI_USAGE,
-                        "--device names more than the %d devices that are supported",
-                        MOST_EIGH_DEVICES);
+                        "--device names more than the %d devices that are supported", MOST_DEVICES);
         TRY(next_device(common->device, &at, &devices[count++], why));
     }
     for (int i = 0; i < count; i++) {
@@ -57,7 +56,7 @@ enum exit_status eigh_devices_open(const struct common_settings *common, struct 
     return CLI_OK;
 }
 
-void eigh_devices_close(struct eigh_devices *d)
+void devices_close(struct devices *d)
 {
     while (d->group.count > 0)
         gram_context_destroy(d->g[--d->group.count]);
