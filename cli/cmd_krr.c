@@ -5,319 +5,106 @@
  */
 #include "interrupt.h"
 #include "json.h"
-#include "kernel_options.h"
-#include "npy_rows.h"
+#include "krr_task.h"
 #include "progress.h"
 #include "text.h"
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 
-struct settings {
-    struct common_settings common;
-    struct input_settings input;
-    struct kernel_settings kernel;
-    const char *row_weights, *centre_points, *predict, *output, *predictions, *chosen, *checkpoint;
-    double ridge, tolerance, held_out_rmse, time_limit, checkpoint_seconds, memory;
-    int64_t rank, products, centres, checkpoint_iterations;
-    int method, refine, dtype, json, resume;
-};
-
 static const struct option_row rows[] = {
-    NUMBER("ridge", 'r', "R", offsetof(struct settings, ridge), NULL, 0, 1e300,
+    NUMBER("ridge", 'r', "R", offsetof(struct krr_settings, ridge), NULL, 0, 1e300,
            "added to the diagonal of K; it is not multiplied by the number of rows"),
-    TEXT("row-weights", 0, "FILE", offsetof(struct settings, row_weights), NULL,
+    TEXT("row-weights", 0, "FILE", offsetof(struct krr_settings, row_weights), NULL,
          "a column of numbers > 0, one for each row of X, by which its ridge is divided"),
-    CHOICE("method", 0, "NAME", offsetof(struct settings, method), "auto",
+    CHOICE("method", 0, "NAME", offsetof(struct krr_settings, method), "auto",
            "auto|cholesky|cg|centres|blocks",
            "cholesky: a factorisation of K, which is stored; cg: conjugate gradients with products "
            "with K, which is not; centres: fewer unknowns, see --centres; blocks: rows in blocks, "
            "while --time-limit lasts; auto: centres if there are any, else cholesky up to some "
            "thousand rows"),
-    INTEGER("centres", 0, "M", offsetof(struct settings, centres), NULL, 1, 0x1p31 - 1,
+    INTEGER("centres", 0, "M", offsetof(struct krr_settings, centres), NULL, 1, 0x1p31 - 1,
             "so many rows of X, which are drawn, are the centres: A has a row for each of them"),
-    TEXT("centre-points", 0, "FILE", offsetof(struct settings, centre_points), NULL,
+    TEXT("centre-points", 0, "FILE", offsetof(struct krr_settings, centre_points), NULL,
          "the centres, rows with the columns of X"),
     NUMBER(
-        "tolerance", 't', "T", offsetof(struct settings, tolerance), NULL, 1e-300, 1e300,
+        "tolerance", 't', "T", offsetof(struct krr_settings, tolerance), NULL, 1e-300, 1e300,
         "the norm of the residual over that of Y at which the solve ends (default: 0.01, or 0.03 "
         "with --held-out-rmse)"),
-    NUMBER("held-out-rmse", 0, "E", offsetof(struct settings, held_out_rmse), NULL, 1e-300, 1e300,
+    NUMBER("held-out-rmse", 0, "E", offsetof(struct krr_settings, held_out_rmse), NULL, 1e-300,
+           1e300,
            "the error of predictions on rows that were held out: the solve ends when predictions "
            "would change by at most T times as much"),
     INTEGER(
-        "rank", 0, "N", offsetof(struct settings, rank), NULL, 0, 0x1p31 - 1,
+        "rank", 0, "N", offsetof(struct krr_settings, rank), NULL, 0, 0x1p31 - 1,
         "of the preconditioner of cg; 0: none (default: about 8 times the root of the number of "
         "rows, at most 1000, and more where that pays)"),
-    INTEGER("products", 0, "N", offsetof(struct settings, products), "1000", 1, 0x1p53,
+    INTEGER("products", 0, "N", offsetof(struct krr_settings, products), "1000", 1, 0x1p53,
             "the most products with K"),
-    NUMBER("time-limit", 0, "S", offsetof(struct settings, time_limit), NULL, 1e-300, 1e300,
+    NUMBER("time-limit", 0, "S", offsetof(struct krr_settings, time_limit), NULL, 1e-300, 1e300,
            "the most seconds (default: no limit)"),
-    FLAG("refine", 0, offsetof(struct settings, refine),
+    FLAG("refine", 0, offsetof(struct krr_settings, refine),
          "repeat cg in f32 for residuals in f64, and write coefficients in f64: for small ridges"),
-    FILE_NAME("checkpoint", 0, "FILE", offsetof(struct settings, checkpoint), NULL,
+    FILE_NAME("checkpoint", 0, "FILE", offsetof(struct krr_settings, checkpoint), NULL,
               "keep the state of cg or centres in FILE, from where --resume goes on; an interrupt "
               "by Ctrl-C or SIGTERM and a limit keep it, too"),
-    FLAG("resume", 0, offsetof(struct settings, resume),
+    FLAG("resume", 0, offsetof(struct krr_settings, resume),
          "go on from the file of --checkpoint, if it is there"),
-    NUMBER("checkpoint-seconds", 0, "S", offsetof(struct settings, checkpoint_seconds), NULL,
+    NUMBER("checkpoint-seconds", 0, "S", offsetof(struct krr_settings, checkpoint_seconds), NULL,
            1e-300, 1e300, "so long between two writes of it (default: 60)"),
-    INTEGER("checkpoint-iterations", 0, "N", offsetof(struct settings, checkpoint_iterations), NULL,
-            1, 0x1p53, "so many iterations between two writes of it (default: by time alone)"),
-    NUMBER("memory", 0, "GIB", offsetof(struct settings, memory), NULL, 1e-6, 1e6,
+    INTEGER("checkpoint-iterations", 0, "N", offsetof(struct krr_settings, checkpoint_iterations),
+            NULL, 1, 0x1p53,
+            "so many iterations between two writes of it (default: by time alone)"),
+    NUMBER("memory", 0, "GIB", offsetof(struct krr_settings, memory), NULL, 1e-6, 1e6,
            "so many GiB of memory at most for the preconditioner of cg (default: a quarter of what "
            "is available); read X in pieces where it would take more and is a .npy file, with "
            "centres or by cg (default: all that is available)"),
-    DTYPE(offsetof(struct settings, dtype),
+    DTYPE(offsetof(struct krr_settings, dtype),
           "auto: f32 if all inputs are float32 or float16 arrays, else f64"),
     OPTION_END,
 };
 
 static const struct option_row output_rows[] = {
-    FILE_NAME("output", 'o', "FILE", offsetof(struct settings, output), NULL,
+    FILE_NAME("output", 'o', "FILE", offsetof(struct krr_settings, output), NULL,
               "the file for the coefficients (.npy, .csv, .tsv or .json)"),
-    TEXT("predict", 0, "FILE", offsetof(struct settings, predict), NULL,
+    TEXT("predict", 0, "FILE", offsetof(struct krr_settings, predict), NULL,
          "rows with the columns of X, for which to predict"),
-    FILE_NAME("predictions", 0, "FILE", offsetof(struct settings, predictions), NULL,
+    FILE_NAME("predictions", 0, "FILE", offsetof(struct krr_settings, predictions), NULL,
               "the file for the predictions (.npy, .csv, .tsv or .json)"),
-    FILE_NAME("chosen", 0, "FILE", offsetof(struct settings, chosen), NULL,
+    FILE_NAME("chosen", 0, "FILE", offsetof(struct krr_settings, chosen), NULL,
               "the file for the numbers of the rows of X, from 0, that are the centres"),
-    FLAG("json", 0, offsetof(struct settings, json), "write the report in JSON"),
+    FLAG("json", 0, offsetof(struct krr_settings, json), "write the report in JSON"),
+    OPTION_END,
+};
+
+static const struct option_row several_rows[] = {
+    FLAG("mpi", 0, offsetof(struct krr_settings, mpi),
+         "share the solve between the processes that mpirun or srun has started, each of which has "
+         "some of the rows; the first one writes"),
     OPTION_END,
 };
 
 static const struct option_group groups[] = {
-    GROUP("Kernel", kernel_rows, offsetof(struct settings, kernel)),
+    GROUP("Kernel", kernel_rows, offsetof(struct krr_settings, kernel)),
     GROUP("Solve", rows, 0),
-    GROUP("Input", input_options, offsetof(struct settings, input)),
+    GROUP("Input", input_options, offsetof(struct krr_settings, input)),
     GROUP("Output", output_rows, 0),
-    GROUP("Device", device_options, offsetof(struct settings, common)),
-    GROUP("Other options", threads_options, offsetof(struct settings, common)),
-    GROUP("", common_options, offsetof(struct settings, common)),
+    GROUP("Device", device_options, offsetof(struct krr_settings, common)),
+    GROUP("", several_rows, 0),
+    GROUP("Other options", threads_options, offsetof(struct krr_settings, common)),
+    GROUP("", common_options, offsetof(struct krr_settings, common)),
     GROUP_END,
 };
 
 enum {
-    MEDIAN_ROWS = 4096,      /* of a file that is read in pieces */
-    PREDICT_BYTES = 64 << 20 /* of one of them, for predictions by all rows */
-};
-
-/* What is read and what is found; memory NULL: not wanted. */
-struct problem {
-    struct matrix x, y, weights, z, points, chosen, alpha, predictions;
-    struct npy_rows file; /* of x where it is read in pieces: x then has some rows, for a median */
-    int64_t rows;         /* of X */
-    gram_krr_report report;
-    gram_status status;     /* of the solve */
-    enum exit_status later; /* of it, where there is an answer all the same */
+    PREDICT_BYTES = 64 << 20 /* of a piece of X, for predictions by all rows */
 };
 
 /* The same where the context computes. */
 struct there {
-    struct device_matrix x, y, weights, z, points, chosen, alpha, narrow, predictions;
+    struct device_matrix x, y, weights, z, points, chosen, alpha, narrow, predictions, sample;
     struct kernel_taken kernel;
 };
-
-/* ---- Input ----------------------------------------------------------------------------------- */
-
-static struct output_settings output_of(const char *path)
-{
-    return (struct output_settings){.output = path, .format = FORMAT_AUTO};
-}
-
-/* A file beside the report, which goes to standard output. */
-static enum exit_status check_output(const char *option, const char *path, struct failure *why)
-{
-    const struct output_settings output = output_of(path);
-
-    if (!path)
-        return CLI_OK;
-    if (strcmp(path, "-") == 0)
-        return fail(why, CLI_USAGE,
-                    "--%s is -, expected a file: the report goes to standard output", option);
-    return output_check_format(&output, why);
-}
-
-/* Checks that are possible before a file is read. */
-static enum exit_status check(const struct settings *s, struct failure *why)
-{
-    TRY(kernel_check(&s->kernel, s->dtype, why));
-    if (isnan(s->ridge))
-        return fail(why, CLI_USAGE, "--ridge is not given");
-    if (!s->predict != !s->predictions)
-        return fail(why, CLI_USAGE, "--%s is given without --%s, which it needs",
-                    s->predict ? "predict" : "predictions", s->predict ? "predictions" : "predict");
-    if (!s->checkpoint &&
-        (s->resume || s->checkpoint_iterations > 0 || !isnan(s->checkpoint_seconds)))
-        return fail(why, CLI_USAGE, "--%s is given without --checkpoint, which it needs",
-                    s->resume                      ? "resume"
-                    : s->checkpoint_iterations > 0 ? "checkpoint-iterations"
-                                                   : "checkpoint-seconds");
-    if (s->chosen && s->centres < 0)
-        return fail(why, CLI_USAGE, "--chosen is given without --centres, which it needs");
-    if (s->centres > 0 && s->centre_points)
-        return fail(why, CLI_USAGE,
-                    "--centres and --centre-points are given, expected only one of them");
-    TRY(check_output("chosen", s->chosen, why));
-    TRY(check_output("output", s->output, why));
-    return check_output("predictions", s->predictions, why);
-}
-
-/* Of one or two dimensions, and of the rows that x has. */
-static enum exit_status load_one(const struct settings *s, const char *path, int vector,
-                                 struct matrix *m, struct failure *why)
-{
-    TRY(matrix_load(path, &s->input, (enum dtype_choice)s->dtype, m, why));
-    if (m->t.ndim == 2 || (vector && m->t.ndim == 1))
-        return CLI_OK;
-    return fail(why, CLI_BAD_DATA, "%s has %d dimension%s, expected a matrix%s", text_name(path),
-                m->t.ndim, m->t.ndim == 1 ? "" : "s", vector ? " or a vector" : "");
-}
-
-static enum exit_status check_rows(const char *path, const struct matrix *m, const char *x_path,
-                                   const struct problem *p, struct failure *why)
-{
-    if (m->t.shape[0] == p->rows)
-        return CLI_OK;
-    return fail(why, CLI_BAD_DATA, "%s has %lld rows, but %s has %lld", text_name(path),
-                (long long)m->t.shape[0], text_name(x_path), (long long)p->rows);
-}
-
-/* Bytes of the host that are there. */
-static double room_there(void)
-{
-    gram_info info = {.size = sizeof info};
-    gram_context *g;
-    double room = INFINITY;
-
-    if (gram_context_create(NULL, &g) != GRAM_OK)
-        return room;
-    if (gram_context_info(g, &info) == GRAM_OK)
-        room = 0.8 * (double)info.memory_available;
-    gram_context_destroy(g);
-    return room;
-}
-
-/* The rows of X would not fit, as they are and in f64. */
-static bool is_too_large(const struct settings *s, const struct npy *file)
-{
-    const double bytes = (double)npy_type_size(file->type) + sizeof(double);
-    const double room = isnan(s->memory) ? room_there() : s->memory * 0x1p30;
-
-    return bytes * (double)file->count > room;
-}
-
-/* Rows of X that are evenly apart, for the median of their distances. */
-static enum exit_status load_some(struct problem *p, gram_dtype dtype, struct failure *why)
-{
-    const int64_t count = p->rows < MEDIAN_ROWS ? p->rows : MEDIAN_ROWS;
-    const int64_t shape[2] = {count, p->file.rows.columns}, step = count > 0 ? p->rows / count : 1;
-    const size_t bytes = (size_t)shape[1] * gram_dtype_size(dtype);
-
-    TRY(matrix_allocate(&p->x, dtype, 2, shape, why));
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t row = i * step;
-
-        TRY(npy_rows_read(&p->file, &row, 1, (char *)p->x.memory + (size_t)i * bytes, why));
-    }
-    return CLI_OK;
-}
-
-/* X, or some rows of a file that is too large for the memory, unless it is to be factorised. */
-static enum exit_status load_x(const struct settings *s, const char *path, struct problem *p,
-                               struct failure *why)
-{
-    if (s->method != GRAM_KRR_CHOLESKY && s->method != GRAM_KRR_BLOCKS)
-        TRY(npy_rows_open(path, &p->file, why));
-    if (p->file.stream && is_too_large(s, &p->file.file)) {
-        const enum npy_type type = p->file.file.type;
-        const bool narrow = s->dtype == DTYPE_F32 ||
-                            (s->dtype == DTYPE_AUTO && (type == NPY_F32 || type == NPY_F16));
-
-        TRY(npy_rows_begin(&p->file, narrow ? GRAM_F32 : GRAM_F64, why));
-        p->rows = p->file.rows.rows;
-        return load_some(p, p->file.rows.dtype, why);
-    }
-    npy_rows_close(&p->file);
-    TRY(load_one(s, path, 0, &p->x, why));
-    p->rows = p->x.t.shape[0];
-    return CLI_OK;
-}
-
-/* Weights of rows are a vector, or a matrix of one column. */
-static enum exit_status load_weights(const struct settings *s, const char *x_path,
-                                     struct problem *p, struct failure *why)
-{
-    struct matrix *w = &p->weights;
-
-    if (!s->row_weights)
-        return CLI_OK;
-    TRY(load_one(s, s->row_weights, 1, w, why));
-    if (w->t.ndim == 2 && w->t.shape[1] != 1)
-        return fail(why, CLI_BAD_DATA, "%s has %lld columns, expected 1", text_name(s->row_weights),
-                    (long long)w->t.shape[1]);
-    w->t.ndim = 1;
-    return check_rows(s->row_weights, w, x_path, p, why);
-}
-
-/* Further rows with the columns of x, if there is a path. */
-static enum exit_status load_points(const struct settings *s, const char *path, const char *x_path,
-                                    const struct matrix *x, struct matrix *m, struct failure *why)
-{
-    if (!path)
-        return CLI_OK;
-    TRY(load_one(s, path, 0, m, why));
-    if (m->t.shape[1] != x->t.shape[1])
-        return fail(why, CLI_BAD_DATA, "%s has %lld columns, but %s has %lld", text_name(path),
-                    (long long)m->t.shape[1], text_name(x_path), (long long)x->t.shape[1]);
-    return CLI_OK;
-}
-
-/* All inputs in one dtype: the widest, and f32 at least. */
-static enum exit_status convert(struct problem *p, struct failure *why)
-{
-    struct matrix *const all[] = {&p->x, &p->y, &p->weights, &p->z, &p->points};
-    gram_dtype dtype = GRAM_F32;
-
-    for (int i = 0; i < LENGTH(all); i++)
-        if (all[i]->memory && all[i]->t.dtype == GRAM_F64)
-            dtype = GRAM_F64;
-    for (int i = 0; i < LENGTH(all); i++)
-        if (all[i]->memory)
-            TRY(matrix_convert(all[i], dtype, why));
-    p->file.rows.dtype = dtype;
-    return CLI_OK;
-}
-
-static enum exit_status make_results(const struct settings *s, struct problem *p,
-                                     struct failure *why)
-{
-    const int64_t columns = p->y.t.ndim == 2 ? p->y.t.shape[1] : 1;
-    const int64_t count = s->centres > 0     ? s->centres
-                          : s->centre_points ? p->points.t.shape[0]
-                                             : p->rows;
-
-    if (s->centres > p->rows)
-        return fail(why, CLI_USAGE, "--centres is %lld, expected at most %lld, the rows of X",
-                    (long long)s->centres, (long long)p->rows);
-    if (s->centres > 0)
-        TRY(matrix_allocate(&p->chosen, GRAM_I64, 1, &s->centres, why));
-    return matrix_allocate(&p->alpha, s->refine ? GRAM_F64 : p->x.t.dtype, p->y.t.ndim,
-                           (const int64_t[2]){count, columns}, why);
-}
-
-static enum exit_status load(const struct settings *s, char *const *paths, struct problem *p,
-                             struct failure *why)
-{
-    TRY(load_x(s, paths[0], p, why));
-    TRY(load_one(s, paths[1], 1, &p->y, why));
-    TRY(check_rows(paths[1], &p->y, paths[0], p, why));
-    TRY(load_weights(s, paths[0], p, why));
-    TRY(load_points(s, s->predict, paths[0], &p->x, &p->z, why));
-    TRY(load_points(s, s->centre_points, paths[0], &p->x, &p->points, why));
-    TRY(convert(p, why));
-    return make_results(s, p, why);
-}
 
 /* ---- The solve ------------------------------------------------------------------------------- */
 
@@ -326,7 +113,8 @@ static double or_zero(double given)
     return isnan(given) ? 0 : given;
 }
 
-static gram_krr_options options_of(const struct settings *s, struct problem *p, struct there *at)
+static gram_krr_options options_of(const struct krr_settings *s, struct krr_task *p,
+                                   struct there *at)
 {
     gram_krr_options o = GRAM_KRR_OPTIONS_INIT;
 
@@ -343,6 +131,7 @@ static gram_krr_options options_of(const struct settings *s, struct problem *p, 
     o.weights = p->weights.memory ? &at->weights.t : NULL;
     o.report = &p->report;
     o.rows = p->file.stream ? &p->file.rows : NULL;
+    o.communicator = p->ranks.c;
     o.checkpoint = s->checkpoint;
     o.resume = s->resume;
     o.checkpoint_seconds = or_zero(s->checkpoint_seconds);
@@ -356,12 +145,12 @@ static gram_krr_options options_of(const struct settings *s, struct problem *p, 
 }
 
 /* There is an answer, though something went wrong that must be said in the end. */
-static bool has_answer(const struct problem *p)
+static bool has_answer(const struct krr_task *p)
 {
     return p->status == GRAM_NUMERICAL || (p->status == GRAM_IO && p->report.products > 0);
 }
 
-static enum exit_status stopped(const struct settings *s, struct problem *p, gram_context *g,
+static enum exit_status stopped(const struct krr_settings *s, struct krr_task *p, gram_context *g,
                                 struct failure *why)
 {
     struct stat about;
@@ -372,13 +161,13 @@ static enum exit_status stopped(const struct settings *s, struct problem *p, gra
     return fail_gram(why, p->status, g);
 }
 
-static enum exit_status solve(gram_context *g, const struct settings *s, struct problem *p,
+static enum exit_status solve(gram_context *g, const struct krr_settings *s, struct krr_task *p,
                               struct there *at, struct failure *why)
 {
     const gram_krr_options options = options_of(s, p, at);
     struct progress progress;
 
-    progress_begin(&progress, s->common.progress == PROGRESS_AUTO);
+    progress_begin(&progress, s->common.progress == PROGRESS_AUTO && krr_first(p));
     progress_update(&progress, 0, "solving");
     interrupt_cancels(g);
     p->status = gram_krr_solve(g, p->file.stream ? NULL : &at->x.t, &at->kernel.options, &at->y.t,
@@ -393,7 +182,7 @@ static enum exit_status solve(gram_context *g, const struct settings *s, struct 
 }
 
 /* Coefficients of refined solves are narrowed for products with points in f32. */
-static enum exit_status narrow(gram_context *g, struct problem *p, struct there *at,
+static enum exit_status narrow(gram_context *g, struct krr_task *p, struct there *at,
                                const gram_tensor **alpha, struct failure *why)
 {
     struct matrix copy = {.memory = NULL};
@@ -466,7 +255,7 @@ static void add_matrix(const struct matrix *part, struct matrix *sum)
 }
 
 /* Predictions by all rows of a file that is read in pieces. */
-static enum exit_status predict_by_pieces(gram_context *g, struct problem *p, struct there *at,
+static enum exit_status predict_by_pieces(gram_context *g, struct krr_task *p, struct there *at,
                                           const gram_tensor *alpha, struct failure *why)
 {
     const int64_t width = p->file.rows.columns;
@@ -501,11 +290,12 @@ static enum exit_status predict_by_pieces(gram_context *g, struct problem *p, st
     return status;
 }
 
-static enum exit_status predict(gram_context *g, struct problem *p, struct there *at,
+static enum exit_status predict(gram_context *g, struct krr_task *p, struct there *at,
                                 struct failure *why)
 {
     const int64_t shape[2] = {p->z.t.shape[0], p->y.t.ndim == 2 ? p->y.t.shape[1] : 1};
     const gram_tensor *alpha, *points = p->points.memory ? &at->points.t : &at->x.t;
+    gram_kernel_matmul_options options = GRAM_KERNEL_MATMUL_OPTIONS_INIT;
     gram_tensor right, out;
     gram_status done;
 
@@ -517,7 +307,11 @@ static enum exit_status predict(gram_context *g, struct problem *p, struct there
     if (p->file.stream && !p->points.memory)
         return predict_by_pieces(g, p, at, &right, why);
     interrupt_cancels(g);
-    done = gram_kernel_matmul(g, &at->z.t, points, &at->kernel.options, &right, NULL, &out);
+    options.communicator = p->ranks.c;
+    done = p->ranks.c
+               ? gram_kernel_matmul_multi(g, &at->z.t, points, &at->kernel.options, &right,
+                                          &options, &out)
+               : gram_kernel_matmul(g, &at->z.t, points, &at->kernel.options, &right, NULL, &out);
     done = interrupt_ends(done);
     if (done != GRAM_OK)
         return fail_gram(why, done, g);
@@ -525,7 +319,7 @@ static enum exit_status predict(gram_context *g, struct problem *p, struct there
 }
 
 /* The rows that were drawn, as centres. */
-static enum exit_status take_chosen(gram_context *g, struct problem *p, struct there *at,
+static enum exit_status take_chosen(gram_context *g, struct krr_task *p, struct there *at,
                                     struct failure *why)
 {
     const int64_t shape[2] = {p->chosen.t.shape[0], p->x.t.shape[1]}, *row = p->chosen.t.data;
@@ -541,7 +335,7 @@ static enum exit_status take_chosen(gram_context *g, struct problem *p, struct t
     return device_matrix_send(g, &p->points, &at->points, why);
 }
 
-static enum exit_status work(gram_context *g, const struct settings *s, struct problem *p,
+static enum exit_status work(gram_context *g, const struct krr_settings *s, struct krr_task *p,
                              struct there *at, struct failure *why)
 {
     TRY(device_matrix_send(g, &p->x, &at->x, why));
@@ -549,7 +343,8 @@ static enum exit_status work(gram_context *g, const struct settings *s, struct p
     if (p->weights.memory)
         TRY(device_matrix_send(g, &p->weights, &at->weights, why));
     TRY(device_matrix_result(g, &p->alpha, &at->alpha, why));
-    TRY(kernel_take(g, &s->kernel, &s->input, &at->x.t, &at->kernel, why));
+    TRY(device_matrix_send(g, &p->sample, &at->sample, why));
+    TRY(kernel_take(g, &s->kernel, &s->input, s->mpi ? &at->sample.t : &at->x.t, &at->kernel, why));
     if (s->centre_points)
         TRY(device_matrix_send(g, &p->points, &at->points, why));
     if (s->centres > 0)
@@ -560,7 +355,8 @@ static enum exit_status work(gram_context *g, const struct settings *s, struct p
     return s->predict && !isnan(p->report.residual) ? predict(g, p, at, why) : CLI_OK;
 }
 
-static enum exit_status compute(const struct settings *s, struct problem *p, struct failure *why)
+static enum exit_status compute(const struct krr_settings *s, struct krr_task *p,
+                                struct failure *why)
 {
     struct there at;
     enum exit_status status;
@@ -568,7 +364,10 @@ static enum exit_status compute(const struct settings *s, struct problem *p, str
 
     memset(&at, 0, sizeof at);
     p->report.size = sizeof p->report;
-    TRY(open_context(&s->common, &g, why));
+    if (s->mpi)
+        g = p->ranks.g;
+    else
+        TRY(open_context(&s->common, &g, why));
     status = work(g, s, p, &at, why);
     kernel_taken_free(g, &at.kernel);
     device_matrix_free(g, &at.x);
@@ -580,7 +379,9 @@ static enum exit_status compute(const struct settings *s, struct problem *p, str
     device_matrix_free(g, &at.alpha);
     device_matrix_free(g, &at.narrow);
     device_matrix_free(g, &at.predictions);
-    gram_context_destroy(g);
+    device_matrix_free(g, &at.sample);
+    if (!s->mpi)
+        gram_context_destroy(g);
     return status;
 }
 
@@ -622,7 +423,7 @@ static void write_text(struct output *out, const gram_krr_report *r)
                   r->prediction_rms, r->prediction_sup);
 }
 
-static enum exit_status write_report(const struct settings *s, const struct problem *p,
+static enum exit_status write_report(const struct krr_settings *s, const struct krr_task *p,
                                      struct failure *why)
 {
     struct output out;
@@ -636,10 +437,10 @@ static enum exit_status write_report(const struct settings *s, const struct prob
 }
 
 /* Row numbers, as the reals that matrix_save writes. */
-static enum exit_status save_chosen(const struct settings *s, const struct problem *p,
+static enum exit_status save_chosen(const struct krr_settings *s, const struct krr_task *p,
                                     struct failure *why)
 {
-    const struct output_settings output = output_of(s->chosen);
+    const struct output_settings output = krr_output_of(s->chosen);
     const int64_t *row = p->chosen.t.data;
     struct matrix reals = {.memory = NULL};
     enum exit_status status;
@@ -652,9 +453,11 @@ static enum exit_status save_chosen(const struct settings *s, const struct probl
     return status;
 }
 
-static enum exit_status save(const struct settings *s, const struct problem *p, struct failure *why)
+static enum exit_status save(const struct krr_settings *s, const struct krr_task *p,
+                             struct failure *why)
 {
-    const struct output_settings alpha = output_of(s->output), new = output_of(s->predictions);
+    const struct output_settings alpha = krr_output_of(s->output),
+                                 new = krr_output_of(s->predictions);
 
     if (isnan(p->report.residual))
         return CLI_OK; /* there is no answer */
@@ -665,27 +468,57 @@ static enum exit_status save(const struct settings *s, const struct problem *p, 
     return s->chosen ? save_chosen(s, p, why) : CLI_OK;
 }
 
+/* The rows of all ranks come to the first. */
+static enum exit_status collect(const struct krr_settings *s, struct krr_task *p,
+                                struct failure *why)
+{
+    if (isnan(p->report.residual) || !s->mpi)
+        return CLI_OK;
+    TRY(ranks_collect(&p->ranks, &p->alpha, p->all, why));
+    return s->predict ? ranks_collect(&p->ranks, &p->predictions, p->predicted, why) : CLI_OK;
+}
+
+static enum exit_status open_ranks(const struct krr_settings *s, char **operands,
+                                   struct krr_task *p, struct failure *why)
+{
+    TRY(krr_check(s, why));
+    if (!s->mpi)
+        return CLI_OK;
+    TRY(ranks_check(&s->common, 2, operands, why));
+    return ranks_open(&s->common, &p->ranks, why);
+}
+
+/* Everything but the opening and the closing. */
+static enum exit_status run_all(const struct krr_settings *s, char **operands, struct krr_task *p,
+                                struct failure *why)
+{
+    struct failure later; /* of writing, which must not hide the message of the solve */
+    enum exit_status status;
+
+    TRY(krr_agree(p, krr_load(s, operands, p, why), why));
+    TRY(krr_agree(p, compute(s, p, why), why));
+    status = collect(s, p, &later);
+    if (status == CLI_OK && krr_first(p))
+        status = save(s, p, &later);
+    if (status == CLI_OK && krr_first(p))
+        status = write_report(s, p, &later);
+    status = krr_agree(p, status, &later);
+    if (status != CLI_OK)
+        *why = later;
+    else if (!krr_first(p)) /* the first one says it */
+        why->text[0] = '\0';
+    return status != CLI_OK ? status : p->later;
+}
+
 static enum exit_status run(const void *settings, int count, char **operands, struct failure *why)
 {
-    const struct settings *s = settings;
-    struct problem p = {.x.memory = NULL};
-    struct failure later; /* of writing, which must not hide the message of the solve */
-    enum exit_status status = check(s, why);
+    const struct krr_settings *s = settings;
+    struct krr_task p = {.x.memory = NULL};
+    enum exit_status status = open_ranks(s, operands, &p, why);
 
     (void)count;
     if (status == CLI_OK)
-        status = load(s, operands, &p, why);
-    if (status == CLI_OK)
-        status = compute(s, &p, why);
-    if (status == CLI_OK) {
-        status = save(s, &p, &later);
-        if (status == CLI_OK)
-            status = write_report(s, &p, &later);
-        if (status != CLI_OK)
-            *why = later;
-        else
-            status = p.later;
-    }
+        status = run_all(s, operands, &p, why);
     npy_rows_close(&p.file);
     matrix_free(&p.x);
     matrix_free(&p.y);
@@ -695,13 +528,16 @@ static enum exit_status run(const void *settings, int count, char **operands, st
     matrix_free(&p.chosen);
     matrix_free(&p.alpha);
     matrix_free(&p.predictions);
+    matrix_free(&p.sample);
+    if (s->mpi)
+        ranks_close(&p.ranks);
     return status;
 }
 
 static enum exit_status files(const void *settings, int count, char **operands, struct files *files,
                               struct failure *why)
 {
-    const struct settings *s = settings;
+    const struct krr_settings *s = settings;
 
     (void)count, (void)operands, (void)why;
     if (s->row_weights)
@@ -735,6 +571,10 @@ const struct command cmd_krr = {
         "A solve that may take long, or be ended by others, takes --checkpoint: the same command "
         "with --resume then goes on where it ended, however it did. A file of other data is "
         "refused.\n\n"
+        "With --mpi, which is required under mpirun or srun, each process has some of the rows of "
+        "X, Y and Z. It reads those of a .npy file X alone, and any other file whole. The first "
+        "process writes what all have found. If one fails, they all stop, and one message is "
+        "printed.\n\n"
         "The exit status is 1 if the tolerance is not reached. The best coefficients are written "
         "all the same, unless K with the ridge is not positive definite.",
     .examples =
@@ -742,10 +582,11 @@ const struct command cmd_krr = {
         "  gram krr x.csv y.csv -r 1e-3 --predict new.csv --predictions out.csv\n"
         "  gram krr x.npy y.npy -r 1 --method cg --rank 5000 --device cuda --json\n"
         "  gram krr x.npy y.npy -r 1 --centres 2000 --chosen rows.csv -o a.npy\n"
-        "  gram krr x.npy y.npy -r 1 --method cg --checkpoint a.gram --resume -o a.npy",
+        "  gram krr x.npy y.npy -r 1 --method cg --checkpoint a.gram --resume -o a.npy\n"
+        "  srun -n 4 gram krr --mpi x.npy y.npy -r 1 --method cg -o a.npy",
     .least = 2,
     .most = 2,
-    .settings_bytes = sizeof(struct settings),
+    .settings_bytes = sizeof(struct krr_settings),
     .groups = groups,
     .reads = 1,
     .files = files,

@@ -98,15 +98,6 @@ enum exit_status ranks_check(const struct common_settings *common, int count, ch
     return CLI_OK;
 }
 
-enum exit_status ranks_gather(struct ranks *ranks, const void *data, size_t bytes, void *into,
-                              size_t room, struct failure *why)
-{
-    const gram_status status =
-        gram_communicator_gather(ranks->g, ranks->c, data, bytes, into, room);
-
-    return ranks_agree(ranks, status == GRAM_OK ? CLI_OK : fail_gram(why, status, ranks->g), why);
-}
-
 int64_t ranks_rows(const struct ranks *ranks, int64_t rows, int64_t *first)
 {
     const int64_t rank = gram_communicator_rank(ranks->c), size = gram_communicator_size(ranks->c);
@@ -114,4 +105,67 @@ int64_t ranks_rows(const struct ranks *ranks, int64_t rows, int64_t *first)
 
     *first = rank * each + (rank < more ? rank : more);
     return each + (rank < more);
+}
+
+static size_t row_bytes(const struct matrix *m)
+{
+    return (size_t)(m->t.ndim == 2 ? m->t.shape[1] : 1) * gram_dtype_size(m->t.dtype);
+}
+
+static enum exit_status allocate_like(const struct matrix *m, int64_t rows, struct matrix *out,
+                                      struct failure *why)
+{
+    const int64_t shape[2] = {rows, m->t.ndim == 2 ? m->t.shape[1] : 1};
+
+    return matrix_allocate(out, m->t.dtype, m->t.ndim, shape, why);
+}
+
+void ranks_copy_rows(const struct matrix *m, const int64_t first_step[2], int64_t rows, void *out)
+{
+    const int64_t columns = m->t.ndim == 2 ? m->t.shape[1] : 1;
+    const int64_t size = (int64_t)gram_dtype_size(m->t.dtype);
+    char *to = out;
+
+    for (int64_t i = 0; i < rows; i++) {
+        const char *row =
+            (const char *)m->t.data + (first_step[0] + i * first_step[1]) * m->t.stride[0] * size;
+
+        for (int64_t j = 0; j < columns; j++, to += size)
+            memcpy(to, row + (m->t.ndim == 2 ? j * m->t.stride[1] * size : 0), (size_t)size);
+    }
+}
+
+enum exit_status ranks_keep(struct matrix *m, int64_t first, int64_t rows, struct failure *why)
+{
+    struct matrix own = {.memory = NULL};
+
+    TRY(allocate_like(m, rows, &own, why));
+    ranks_copy_rows(m, (const int64_t[2]){first, 1}, rows, own.t.data);
+    matrix_free(m);
+    *m = own;
+    return CLI_OK;
+}
+
+enum exit_status ranks_collect(struct ranks *ranks, struct matrix *m, int64_t rows,
+                               struct failure *why)
+{
+    const size_t bytes = row_bytes(m), own = (size_t)m->t.shape[0] * bytes;
+    struct matrix whole = {.memory = NULL};
+    enum exit_status status = CLI_OK;
+    gram_status done;
+
+    if (ranks_first(ranks))
+        status = allocate_like(m, rows, &whole, why);
+    status = ranks_agree(ranks, status, why);
+    if (status == CLI_OK) {
+        done = gram_communicator_gather(ranks->g, ranks->c, m->t.data, own, whole.t.data,
+                                        ranks_first(ranks) ? (size_t)rows * bytes : 0);
+        status = ranks_agree(ranks, done == GRAM_OK ? CLI_OK : fail_gram(why, done, ranks->g), why);
+    }
+    if (status == CLI_OK && ranks_first(ranks)) {
+        matrix_free(m);
+        *m = whole;
+    } else
+        matrix_free(&whole);
+    return status;
 }

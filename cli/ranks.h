@@ -5,7 +5,7 @@
  */
 #ifndef GRAM_CLI_RANKS_H
 #define GRAM_CLI_RANKS_H
-#include "command.h"
+#include "matrix.h"
 
 struct ranks {
     gram_context *g;
@@ -33,7 +33,12 @@ int64_t ranks_rows(const struct ranks *ranks, int64_t rows, int64_t *first);
  */
 enum exit_status ranks_agree(struct ranks *ranks, enum exit_status status, struct failure *why);
 
-/* Brings bytes of all ranks to the first, which has room for all of them. */
-enum exit_status ranks_gather(struct ranks *ranks, const void *data, size_t bytes, void *into,
-                              size_t room, struct failure *why);
+/* Rows first, first + step, .. of a matrix or a vector of any strides, row by row without gaps. */
+void ranks_copy_rows(const struct matrix *m, const int64_t first_step[2], int64_t rows, void *out);
+/* Cuts a matrix or a vector to its rows from first on, of which it has more. */
+enum exit_status ranks_keep(struct matrix *m, int64_t first, int64_t rows, struct failure *why);
+/* Rows of each rank, in the order of the ranks, become one matrix of the first rank, of `rows` in
+ * all; the others keep theirs.  The ranks have agreed about an error. */
+enum exit_status ranks_collect(struct ranks *ranks, struct matrix *m, int64_t rows,
+                               struct failure *why);
 #endif

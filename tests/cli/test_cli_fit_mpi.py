@@ -1,4 +1,4 @@
-"""test_cli_fit_mpi.py - gram fit --mpi on two and three ranks: the model of one process, failures"""
+"""test_cli_fit_mpi.py - gram fit --mpi on two and three ranks: one model, and failures"""
 
 import os
 
