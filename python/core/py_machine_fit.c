@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "py_communicator.h"
 #include "py_functions.h"
 #include "py_machine.h"
 #include "py_options.h"
@@ -45,42 +46,131 @@ static const struct py_option rows[] = {
     {        "temperature",         AT(temperature),       NULL,  PY_NUMBER},
 };
 
+enum {
+    MOST_DEVICES = 16
+};
+
 /* The objects that a fit borrows while it runs. */
 struct job {
     struct py_table table, targets;
     struct py_column weight_column;
     gram_column weights;
     gram_machine_options options;
-    struct py_idle context;
+    struct py_idle context[MOST_DEVICES]; /* the first is the call's */
+    gram_context *g[MOST_DEVICES];
+    gram_group group; /* of these, where there are several */
+    int contexts;
+    struct py_communicator *ranks; /* whose context is the call's; NULL: none */
     gram_machine *machine;
 };
 
-static int read_job(struct py_state *state, PyObject *args, struct job *job, PyObject **progress)
-{
-    PyObject *table, *target, *weights, *device, *options;
+static const char *const function = "gram.Machine.fit";
 
-    if (!PyArg_ParseTuple(args, "OOOOOO!:fit", &table, &target, &weights, &device, progress,
-                          &PyDict_Type, &options) ||
-        py_read_options("gram.Machine.fit", rows, sizeof rows / sizeof *rows, options,
-                        &job->options) ||
-        py_read_table(table, &job->table) || py_read_table(target, &job->targets) ||
-        py_device("gram.Machine.fit", device, &job->context.device))
+static int take_context(struct py_state *state, struct job *job, PyObject *device)
+{
+    struct py_idle *at = &job->context[job->contexts];
+
+    if (py_device(function, device, &at->device))
         return -1;
-    if (py_given(weights)) {
-        if (py_read_column(weights, &job->weight_column, &job->weights))
+    at->threads = state->threads;
+    at->g = py_take_context(state, at->device, NULL, false);
+    job->g[job->contexts] = at->g;
+    job->contexts += at->g != NULL;
+    return at->g ? 0 : -1;
+}
+
+/* Of one device, of several that share the leaves, or that of the communicator. */
+static int take_contexts(struct py_state *state, struct job *job, PyObject *device)
+{
+    Py_ssize_t count;
+    int failed = 0;
+
+    if (job->ranks) {
+        job->g[0] = job->ranks->context.g;
+        return 0;
+    }
+    if (!PyList_Check(device) && !PyTuple_Check(device))
+        return take_context(state, job, device);
+    count = PySequence_Size(device);
+    if (count < 1 || count > MOST_DEVICES) {
+        PyErr_Format(PyExc_ValueError, "%s: device has %zd names, expected 1 to %d", function,
+                     count, MOST_DEVICES);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; !failed && i < count; i++) {
+        PyObject *one = PySequence_GetItem(device, i);
+        failed = one ? take_context(state, job, one) : -1;
+        Py_XDECREF(one);
+    }
+    job->group =
+        (gram_group){.size = sizeof job->group, .contexts = job->g, .count = job->contexts};
+    job->options.group = &job->group;
+    return failed;
+}
+
+/* After an exception while it worked the call's context may still hold the request to stop. */
+static void give_contexts(struct py_state *state, struct job *job, bool interrupted)
+{
+    for (int i = 0; i < job->contexts; i++)
+        if (i == 0 && interrupted)
+            gram_context_destroy(job->context[i].g);
+        else
+            py_give_context(state, &job->context[i]);
+    if (job->ranks)
+        job->ranks->busy = false;
+}
+
+/* table, target, weights, device, progress, communicator, options */
+enum {
+    TABLE,
+    TARGET,
+    WEIGHTS,
+    DEVICE,
+    PROGRESS,
+    COMMUNICATOR,
+    OPTIONS,
+    ARGUMENTS
+};
+
+static int read_data(struct job *job, PyObject *const *v)
+{
+    if (py_read_options(function, rows, sizeof rows / sizeof *rows, v[OPTIONS], &job->options) ||
+        py_read_table(v[TABLE], &job->table) || py_read_table(v[TARGET], &job->targets))
+        return -1;
+    if (py_given(v[WEIGHTS])) {
+        if (py_read_column(v[WEIGHTS], &job->weight_column, &job->weights))
             return -1;
         job->options.weights = job->weights.numbers;
     }
     if (job->targets.table.rows != job->table.table.rows ||
-        (py_given(weights) && job->weight_column.rows != job->table.table.rows)) {
-        PyErr_Format(PyExc_ValueError,
-                     "gram.Machine.fit: the table has %lld rows, but the target has %lld",
-                     (long long)job->table.table.rows, (long long)job->targets.table.rows);
+        (py_given(v[WEIGHTS]) && job->weight_column.rows != job->table.table.rows)) {
+        PyErr_Format(PyExc_ValueError, "%s: the table has %lld rows, but the target has %lld",
+                     function, (long long)job->table.table.rows,
+                     (long long)job->targets.table.rows);
         return -1;
     }
-    job->context.threads = state->threads;
-    job->context.g = py_take_context(state, job->context.device, NULL, false);
-    return job->context.g ? 0 : -1;
+    return 0;
+}
+
+static int read_job(struct py_state *state, PyObject *args, struct job *job, PyObject **progress)
+{
+    PyObject *v[ARGUMENTS];
+
+    if (!PyArg_ParseTuple(args, "OOOOOOO!:fit", &v[TABLE], &v[TARGET], &v[WEIGHTS], &v[DEVICE],
+                          progress, &v[COMMUNICATOR], &PyDict_Type, &v[OPTIONS]))
+        return -1;
+    if (py_given(v[COMMUNICATOR])) {
+        job->ranks = py_communicator_take(state, function, v[COMMUNICATOR]);
+        if (!job->ranks)
+            return -1;
+    }
+    if (read_data(job, v) == 0 && take_contexts(state, job, v[DEVICE]) == 0) {
+        job->options.communicator = job->ranks ? job->ranks->c : NULL;
+        return 0;
+    }
+    if (job->ranks)
+        py_communicator_fail(job->ranks);
+    return -1;
 }
 
 static gram_status fit(void *argument)
@@ -88,9 +178,9 @@ static gram_status fit(void *argument)
     struct job *job = argument;
 
     if (job->targets.table.columns == 1)
-        return gram_machine_fit(job->context.g, &job->table.table, job->targets.column,
-                                &job->options, &job->machine);
-    return gram_machine_fit_targets(job->context.g, &job->table.table, job->targets.column,
+        return gram_machine_fit(job->g[0], &job->table.table, job->targets.column, &job->options,
+                                &job->machine);
+    return gram_machine_fit_targets(job->g[0], &job->table.table, job->targets.column,
                                     job->targets.table.columns, &job->options, &job->machine);
 }
 
@@ -101,22 +191,20 @@ PyObject *py_machine_fit(PyObject *module, PyObject *args)
     struct py_waiting waiting = {.work = fit, .argument = &job};
     gram_status status = GRAM_INVALID_ARGUMENT;
     int failed = read_job(state, args, &job, &waiting.progress);
+    bool interrupted = false;
 
     if (!failed) {
-        waiting.g = job.context.g;
+        waiting.g = job.g[0];
         if (!py_given(waiting.progress))
             waiting.progress = NULL;
         job.options.progress = py_report;
         job.options.progress_user = &waiting;
         failed = py_wait_for(&waiting, &status);
-        if (failed) {
-            gram_context_destroy(job.context.g);
-        } else {
-            if (status != GRAM_OK)
-                py_raise(state, job.context.g, status);
-            py_give_context(state, &job.context);
-        }
+        interrupted = failed != 0;
+        if (!failed && status != GRAM_OK)
+            py_raise(state, job.g[0], status);
     }
+    give_contexts(state, &job, interrupted);
     py_release_table(&job.table);
     py_release_table(&job.targets);
     py_release_column(&job.weight_column);
@@ -124,6 +212,8 @@ PyObject *py_machine_fit(PyObject *module, PyObject *args)
         gram_machine_destroy(job.machine);
         return NULL;
     }
+    if (!job.machine) /* the first rank has it */
+        Py_RETURN_NONE;
     return py_machine_wrap(module, job.machine);
 }
 

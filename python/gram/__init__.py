@@ -40,8 +40,8 @@ def __getattr__(name):
 _MANY = ("eigh_many", "eigh_multi", "matrix_power_many")
 _WORKSPACE = ("Shape", "workspace")
 _MODULES = (
-    "compat", "distributed", "gpytorch", "jax", "kernels", "machine", "optim", "plot", "sklearn",
-    "torch",
+    "compat", "distributed", "fit", "gpytorch", "jax", "kernels", "machine", "optim", "plot",
+    "sklearn", "torch",
 )  # fmt: skip
 
 __all__ = sorted(

@@ -67,7 +67,10 @@ class Machine:
         self.trials = self.description.get("search", [])
 
     @classmethod
-    def fit(cls, table, target, *, weights=None, device="cpu", progress=None, **options):
+    def fit(
+        cls, table, target, *, weights=None, device="cpu", progress=None, communicator=None,
+        **options,
+    ):  # fmt: skip
         """Trains a kernel ridge regression or a recursive feature machine.
 
         target is a column, or the name of a column of the table.  It holds numbers for a
@@ -91,13 +94,19 @@ class Machine:
         ("none": no means of the target by the levels of a category), trees (of leaves, whose mean
         predicts), temperature (of soft routing to leaves; -1: none).
 
+        Several may train the leaves of a large table: GPUs of this process, whose names are then a
+        list for device, and the ranks of a communicator (gram.Communicator), each of which calls
+        with the whole table.  The first rank gets the machine, and the others None.  The device is
+        that of the communicator.
+
         Raises ValueError for values that are not possible, and TypeError for an argument that is no
         table and for an unknown option.
         """
         if weights is not None:
             weights = _tables.column("weights", weights)
         columns, target = _tables.split("fit", table, target)
-        return cls(_core.machine_fit(columns, target, weights, device, progress, options))
+        made = _core.machine_fit(columns, target, weights, device, progress, communicator, options)
+        return None if made is None else cls(made)
 
     @classmethod
     def load(cls, path):

@@ -1,11 +1,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gram import Array
+from gram import Array, Communicator
 
 Column: TypeAlias = Array | Sequence[Any]
 # A data frame, a matrix, or columns by name.
@@ -55,6 +55,7 @@ class Machine:
     description: dict[str, Any]
     trials: list[dict[str, Any]]
     def __init__(self, core: Any) -> None: ...
+    @overload
     @classmethod
     def fit(
         cls,
@@ -64,8 +65,22 @@ class Machine:
         weights: Column | None = None,
         device: Any = "cpu",
         progress: Callable[[float, str], Any] | None = None,
+        communicator: None = None,
         **options: Unpack[_MachineOptions],
     ) -> Machine: ...
+    @overload
+    @classmethod
+    def fit(
+        cls,
+        table: Table,
+        target: Column | str,
+        *,
+        weights: Column | None = None,
+        device: Any = "cpu",
+        progress: Callable[[float, str], Any] | None = None,
+        communicator: Communicator,
+        **options: Unpack[_MachineOptions],
+    ) -> Machine | None: ...
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Machine: ...
     def save(self, path: str | PathLike[str]) -> None: ...
