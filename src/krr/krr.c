@@ -386,15 +386,23 @@ static gram_status prepare(gram_context *g, const struct krr_system *s, struct s
 static gram_status iterate(gram_context *g, const struct krr_system *s, struct solve *w, void *out,
                            struct krr_report *report)
 {
-    const struct krr_iteration it = {.k = &w->k,
-                                     .kernel = w->stored ? NULL : &w->kernel,
-                                     .p = &w->p,
-                                     .ridge = w->ridge.data,
-                                     .columns = s->columns,
-                                     .tolerance = s->tolerance,
-                                     .b = w->b.data,
-                                     .x = out};
+    struct krr_iteration it = {.k = &w->k,
+                               .kernel = w->stored ? NULL : &w->kernel,
+                               .p = &w->p,
+                               .ridge = w->ridge.data,
+                               .columns = s->columns,
+                               .tolerance = s->tolerance,
+                               .warm = s->warm,
+                               .look = s->warm,
+                               .b = w->b.data,
+                               .x = out};
 
+    if (s->warm) { /* a guess that is good enough needs no preconditioner */
+        TRY(gram_krr_iterate(g, &it, report));
+        if (report->residual <= s->tolerance)
+            return GRAM_OK;
+        it.look = false;
+    }
     TRY(gram_krr_precondition(g, s, gram_krr_mean(s->ridge, s->x.shape[0]), &w->p));
     return gram_krr_iterate(g, &it, report);
 }

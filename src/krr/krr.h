@@ -118,6 +118,7 @@ struct krr_system {
     const void *b;       /* n by columns, column-major, on the host */
     int64_t columns;
     double tolerance;          /* of |B - A X| / |B|, the largest over the columns */
+    bool warm;                 /* out comes with a first guess of X, else with anything */
     uint64_t seed;             /* of the preconditioner */
     int64_t rank;              /* of the preconditioner; 0: the one that pays */
     const double *diagonal;    /* of K, on the host; NULL: it is 1 */

@@ -178,6 +178,7 @@ struct krr_iteration {
     const double *ridge;
     int64_t columns;
     double tolerance;
+    bool warm, look; /* x comes with a guess; no more is done than to find its residual */
     const void *b;
     void *x;
 };

@@ -22,7 +22,8 @@
  *   machine_metric.c  from the average gradient outer product to the next metric
  *   machine_target.c  targets and scores; machine_targets.c several of them
  *   machine_permutation.c  permutation importance
- *   machine_wide.c    the search's choice compared on more rows
+ *   machine_wide.c    the search's choice compared on more rows; machine_kept.c leaves that it has
+ *                     had
  *   machine_limits.c  the rows of a leaf, by memory and by time
  *   machine_refit.c   the ridge and the score of a leaf of many rows
  *   machine_statistics.c  targets of the statistics of levels
@@ -180,6 +181,8 @@ struct machine_params {
     uint64_t seed;
     double memory; /* bytes that a kernel matrix may take; 0: four fifths of what is available */
     const struct machine_metric *start; /* of the first round; NULL: the identity */
+    const struct machine_leaf *guess;   /* of the coefficients: a leaf of the first rows of the same
+                                           table; NULL: none */
 };
 
 struct machine_leaf {
@@ -314,13 +317,13 @@ gram_status gram_machine_leaf_predict(gram_context *g, const struct machine_leaf
                                       int64_t rows, const void *x, double *out);
 /* machine_refit.c: whether a leaf that `seen` rows have taught its metric is to have its ridge and
  * its score from a part of the others; and the ridge of params that these choose, with their
- * outputs (held.f is NULL where no ridge can be solved).  After `ends`, in gram_seconds(), no other
- * ridge is tried; 0: no such time. */
-bool gram_machine_refit_pays(const struct machine_job *job, const struct machine_data *data,
-                             int64_t seen);
+ * outputs (held.f is NULL where no ridge can be solved) and the leaf of the other rows.  After
+ * `ends`, in gram_seconds(), no other ridge is tried; 0: no such time. */
+bool gram_machine_refit_pays(const struct machine_job *job, int64_t rows, int64_t seen);
 gram_status gram_machine_refit(gram_context *g, struct machine_params *params,
                                const struct machine_data *data, double ends,
-                               struct machine_report *report, struct machine_held_out *held);
+                               struct machine_report *report, struct machine_held_out *held,
+                               struct machine_leaf *leaf);
 /* g may be NULL for a leaf on the CPU. */
 void gram_machine_leaf_destroy(gram_context *g, struct machine_leaf *leaf);
 /* Brings a leaf that was trained on a GPU to the CPU, where it outlives the context. */
@@ -539,6 +542,10 @@ gram_status gram_machine_learn_metric(gram_context *g, const struct machine_job 
                                       const struct machine_params *params,
                                       const struct machine_data *all, struct machine_metric *out,
                                       struct machine_report *report);
+
+/* The rows of so many that teach a metric. */
+int64_t gram_machine_metric_rows(const struct machine_job *job, const struct machine_params *params,
+                                 int64_t rows, int64_t width);
 
 /* machine_leaves.c: trains a tree of leaves on all rows, or the machine of a large table
  * (machine_large.c), and weighs features. */

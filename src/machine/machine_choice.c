@@ -211,6 +211,34 @@ static gram_status learn(gram_context *g, const struct large *l, const struct ma
     return gram_machine_centres_learn(g, &c->params, leaf, &at, &c->metric);
 }
 
+/* Trains a choice, or finds the leaf that it has had; it stays with those that are kept. */
+static gram_status train_once(gram_context *g, struct large *l, int64_t count, int64_t rows,
+                              struct choice *c, const struct machine_leaf **leaf)
+{
+    struct machine_kept_leaf one = {.p = c->params.p,
+                                    .q = c->params.q,
+                                    .bandwidth = c->params.bandwidth,
+                                    .relative = c->params.relative_bandwidth,
+                                    .centres = count,
+                                    .rows = rows};
+    const struct machine_kept_leaf *found =
+        gram_machine_kept_find(&l->kept, &c->params, &c->metric, count, rows);
+
+    if (!found) {
+        TRY(gram_machine_choice_train(g, l, count, rows, false, c, &one.leaf));
+        one.error = c->error;
+        one.spread = c->spread;
+        one.ridge = c->params.ridge;
+        TRY(gram_machine_kept_add(g, &l->kept, &one, &c->metric));
+        found = &l->kept.at[l->kept.count - 1];
+    }
+    c->error = found->error;
+    c->spread = found->spread;
+    c->params.ridge = found->ridge;
+    *leaf = &found->leaf;
+    return GRAM_OK;
+}
+
 /* The choice as it is, and then at most `most` rounds of feature learning, until one is worse;
  * best, which may be the choice itself, becomes the best of all of them if it is better. */
 gram_status gram_machine_choice_go_on(gram_context *g, struct large *l, const struct choice *from,
@@ -226,18 +254,16 @@ gram_status gram_machine_choice_go_on(gram_context *g, struct large *l, const st
         return GRAM_OK;
     status = gram_machine_choice_copy(g, from, &c);
     for (int round = 0; status == GRAM_OK && more; round++) {
-        struct machine_leaf leaf;
+        const struct machine_leaf *leaf = NULL;
 
         gram_machine_progress(l->job, 0.4 * fmin(1, l->tried / 40.0), "learning from centres");
-        status =
-            gram_machine_choice_train(g, l, gram_least(count, l->centres), rows, false, &c, &leaf);
+        status = train_once(g, l, gram_least(count, l->centres), rows, &c, &leaf);
         if (status == GRAM_OK && c.error < best->error)
             status = gram_machine_choice_copy(g, &c, best);
         more = round < most && c.error < least && !gram_machine_late(l->job);
         least = fmin(least, c.error);
         if (status == GRAM_OK && more)
-            status = learn(g, l, &leaf, &c);
-        gram_machine_leaf_destroy(g, &leaf);
+            status = learn(g, l, leaf, &c);
     }
     gram_machine_metric_destroy(&c.metric);
     return status;

@@ -479,6 +479,7 @@ static gram_status train_base(gram_context *g, struct large *l, const struct mac
 
     l->level = gram_machine_trials_level(trials) + 1;
     TRY(gram_machine_choose(g, l, params, NULL, best));
+    gram_machine_kept_close(g, &l->kept);
     l->level++;
     gram_machine_progress(l->job, 0.4, "training centres on all rows");
     TRY(gram_machine_choice_train(g, l, l->centres, l->train.rows, true, best, &machine->base));
@@ -526,6 +527,7 @@ gram_status gram_machine_large_fit(gram_context *g, struct machine_job *job,
     machine->weight[0] = 1;
     if (status == GRAM_OK)
         status = train(g, &l, params, machine);
+    gram_machine_kept_close(g, &l.kept);
     gram_machine_encoded_destroy(g, &targets);
     return status;
 }

@@ -14,6 +14,36 @@ struct choice {
     double error, spread; /* spread: the standard error of error */
 };
 
+enum {
+    MOST_KEPT_LEAVES = 16
+};
+
+/* A leaf of centres, what it depends on, and what it was found to be worth. */
+struct machine_kept_leaf {
+    double p, q, bandwidth;
+    bool relative;
+    int64_t centres, rows;
+    struct machine_metric metric;
+    struct machine_leaf leaf; /* rows 0: no ridge could be solved */
+    double error, spread, ridge;
+};
+
+struct machine_kept {
+    int count;
+    struct machine_kept_leaf at[MOST_KEPT_LEAVES];
+};
+
+/* machine_kept.c: takes a leaf, on an error too, and copies its metric; finds it again, or NULL;
+ * and forgets all of them. */
+gram_status gram_machine_kept_add(gram_context *g, struct machine_kept *kept,
+                                  struct machine_kept_leaf *one,
+                                  const struct machine_metric *metric);
+const struct machine_kept_leaf *gram_machine_kept_find(const struct machine_kept *kept,
+                                                       const struct machine_params *params,
+                                                       const struct machine_metric *metric,
+                                                       int64_t centres, int64_t rows);
+void gram_machine_kept_close(gram_context *g, struct machine_kept *kept);
+
 /* What the scores of trials are told in. */
 struct told {
     gram_transform transform;
@@ -29,6 +59,7 @@ struct large {
     int tried;
     int level; /* of its trials among those of the job */
     struct told told;
+    struct machine_kept kept;
 };
 
 /* How errors of the outputs of a target become scores of trials. */

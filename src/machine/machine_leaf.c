@@ -10,6 +10,7 @@
 #include "machine_large.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
@@ -288,6 +289,27 @@ static double room_of(const struct leaf_system *s)
     return most > 0 ? sqrt(most / least) : 1;
 }
 
+/* Puts the coefficients of a leaf of the first rows where the solve begins, and 0 elsewhere. */
+static gram_status place_guess(gram_context *g, const struct leaf_system *s)
+{
+    const struct machine_leaf *guess = s->params->guess;
+    const size_t size = gram_dtype_size(s->z->dtype), known = (size_t)guess->rows * size;
+    const size_t column = (size_t)s->z->rows * size, bytes = (size_t)s->z->outputs * column;
+    char *host = gram_alloc(g, bytes);
+    const size_t outputs = (size_t)gram_least(guess->outputs, s->z->outputs);
+    gram_status status = GRAM_OK;
+
+    if (!host)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    memset(host, 0, bytes);
+    for (size_t j = 0; status == GRAM_OK && j < outputs; j++)
+        status = gram_krr_fetch(g, host + j * column, guess->alpha + j * known, known);
+    if (status == GRAM_OK)
+        status = gram_krr_store(g, s->alpha, host, bytes);
+    gram_free(g, host, bytes);
+    return status;
+}
+
 /* By iterations.  *reached is false if the residual is larger than wanted and a factorisation is to
  * follow: on a GPU, where it takes no more memory than the stored matrix, unless iterations were
  * asked for or there is no memory for one. */
@@ -300,18 +322,22 @@ static gram_status solve_iterating(gram_context *g, const struct leaf_system *s,
                                       .b = s->z->y,
                                       .columns = s->z->outputs,
                                       .tolerance = s->params->tolerance,
+                                      .warm = s->params->guess != NULL,
                                       .seed = s->params->seed,
                                       .memory = s->params->memory};
     struct krr_report krr;
-    gram_status status = gram_krr_stored_solve(g, &system, s->alpha, &krr);
+    gram_status status;
 
+    if (system.warm)
+        TRY(place_guess(g, s));
+    status = gram_krr_stored_solve(g, &system, s->alpha, &krr);
     s->report->kernel_seconds += krr.kernel_seconds;
     s->report->solve_seconds += krr.solve_seconds;
     *stored = krr.stored;
     *reached = krr.residual <= s->params->tolerance || s->params->solver == GRAM_SOLVER_CG ||
                on_host(g) || !krr.stored;
-    if (*reached && krr.iterations > s->report->iterations)
-        s->report->iterations = krr.iterations;
+    if (*reached && krr.iterations >= s->report->iterations) /* 0 would mean a factorisation */
+        s->report->iterations = krr.iterations > 0 ? krr.iterations : 1;
     if (*reached && status == GRAM_OK) {
         s->report->residual = fmax(s->report->residual, krr.residual);
         s->report->change =

@@ -65,6 +65,43 @@ static int64_t metric_rows(const struct machine_job *job, const struct machine_p
     return gram_least(most, all->rows - validation_rows(job, params, all->rows));
 }
 
+int64_t gram_machine_metric_rows(const struct machine_job *job, const struct machine_params *params,
+                                 int64_t rows, int64_t width)
+{
+    return metric_rows(job, params, &(struct machine_data){.rows = rows, .width = width});
+}
+
+/* The tolerance of solves whose gradients are averaged, in units of the one that was asked for. */
+static const double coarse = 3;
+
+/* A number of rounds that is known: the last metric comes from the leaf in the one before. */
+static gram_status learn_rounds(gram_context *g, const struct machine_params *params,
+                                const struct machine_data *train, struct machine_metric *out,
+                                struct machine_report *report)
+{
+    const struct machine_data none = {0};
+    struct machine_params before = *params;
+    struct machine_data z = *train;
+    struct machine_leaf leaf = {0};
+    double start;
+    gram_status status;
+
+    before.iterations--;
+    before.tolerance = fmin(coarse * params->tolerance, 0.5);
+    status = gram_machine_leaf_fit(g, &before, train, &none, &leaf, report);
+    start = gram_seconds();
+    z.x = leaf.x;
+    if (status == GRAM_OK)
+        status = gram_machine_metric_copy(g, &leaf.metric, out);
+    if (status == GRAM_OK)
+        status = gram_machine_metric_learn(
+            g, &(struct machine_gradients){params, leaf.bandwidth, &z, &z, leaf.alpha}, out);
+    report->feature_seconds += gram_seconds() - start;
+    report->rounds = params->iterations;
+    gram_machine_leaf_destroy(g, &leaf);
+    return status;
+}
+
 gram_status gram_machine_learn_metric(gram_context *g, const struct machine_job *job,
                                       const struct machine_params *params,
                                       const struct machine_data *all, struct machine_metric *out,
@@ -83,9 +120,11 @@ gram_status gram_machine_learn_metric(gram_context *g, const struct machine_job 
     status = part_of(g, job, all, rows, metric_rows(job, params, all), &train);
     if (status == GRAM_OK)
         status = part_of(g, job, all, rows + all->rows - held, held, &valid);
-    if (status == GRAM_OK)
+    if (status == GRAM_OK && held == 0)
+        status = learn_rounds(g, params, &train.data, out, report);
+    else if (status == GRAM_OK)
         status = gram_machine_leaf_fit(g, params, &train.data, &valid.data, &leaf, report);
-    if (status == GRAM_OK)
+    if (status == GRAM_OK && held > 0)
         status = gram_machine_metric_copy(g, &leaf.metric, out);
     gram_machine_leaf_destroy(g, &leaf);
     gram_machine_encoded_destroy(g, &train);
@@ -105,13 +144,15 @@ static gram_status take_held(gram_context *g, struct machine_job *job, struct ma
 }
 
 /* The ridge of params is chosen once more, and the outputs of rows that were held out for it become
- * those of the job. */
+ * those of the job.  leaf is that of the other rows. */
 static gram_status refit(gram_context *g, struct machine_job *job, struct machine_params *params,
-                         const struct machine_data *data, struct machine_report *report)
+                         const struct machine_data *data, struct machine_report *report,
+                         struct machine_leaf *leaf)
 {
     struct machine_held_out held;
 
-    TRY(gram_machine_refit(g, params, data, job->ends, report, &held));
+    TRY(gram_machine_refit(g, params, data, job->ends, report, &held, leaf));
+    params->guess = leaf->rows > 0 ? leaf : NULL;
     return held.f ? take_held(g, job, held) : GRAM_OK;
 }
 
@@ -239,6 +280,7 @@ static gram_status learn_metric(gram_context *g, const struct task *t,
     TRY(gram_machine_learn_metric(g, job, params, rest, metric, report));
     job->report.rounds = report->rounds > job->report.rounds ? report->rounds : job->report.rounds;
     job->report.score += report->score * (double)t->data->rows;
+    report->ridge = 0; /* that of the last solve is told */
     gram_machine_progress(job, 0.7, *job->about ? job->about : "training"); /* after two solves */
     return GRAM_OK;
 }
@@ -252,6 +294,7 @@ static gram_status train_leaf(gram_context *g, const struct task *t, struct mach
     struct machine_params last = *params;
     struct machine_data rest = *data;
     struct machine_metric metric = {0};
+    struct machine_leaf without = {0};
     struct machine_report report = {0};
     char *y = t->held > 0 ? gram_alloc(g, bytes) : NULL;
     int64_t seen = 0;
@@ -268,8 +311,8 @@ static gram_status train_leaf(gram_context *g, const struct task *t, struct mach
         seen = metric_rows(t->job, params, &rest);
     }
     last.iterations = 0;
-    if (status == GRAM_OK && t->alone && gram_machine_refit_pays(t->job, data, seen))
-        status = refit(g, t->job, &last, data, &report);
+    if (status == GRAM_OK && t->alone && gram_machine_refit_pays(t->job, data->rows, seen))
+        status = refit(g, t->job, &last, data, &report, &without);
     if (status == GRAM_OK && t->held == 0)
         status = gram_machine_leaf_fit(g, &last, data, &none, out, &report);
     else if (status == GRAM_OK && gram_machine_by_cholesky(g, last.solver, data->rows))
@@ -277,6 +320,7 @@ static gram_status train_leaf(gram_context *g, const struct task *t, struct mach
     else if (status == GRAM_OK)
         status = solve_without(g, t, &rest, &last, weight, &report, out);
     params->ridge = last.ridge;
+    gram_machine_leaf_destroy(g, &without);
     gram_machine_metric_destroy(&metric);
     gram_free(g, y, bytes);
     add_report(&t->job->report, &report);

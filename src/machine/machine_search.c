@@ -35,8 +35,9 @@
 
 enum {
     FAMILIES = 7,
-    FORMS = 2,        /* of a metric: full, diagonal */
-    LAST_ROWS = 3000, /* most rows of the last level */
+    FORMS = 2,            /* of a metric: full, diagonal */
+    LAST_ROWS = 3000,     /* most rows of the last level */
+    FEW_LAST_ROWS = 1500, /* where the ridge is chosen again and other rows give the score */
     DEFAULT_ROUNDS = 5,
     MOST_ROUNDS = 10,
     PLANNED = 60,  /* about the trials of a search without a time limit */
@@ -584,13 +585,32 @@ static bool same(const struct machine_params *a, const struct machine_params *b)
            (a->iterations == 0 || (a->full == b->full && a->power == b->power));
 }
 
+/* The rows of the last level.  Without a limit of the time they are few for one winner alone whose
+ * leaf of all rows is going to have its ridge and its score from rows that are held out. */
+static int64_t last_rows(const gram_context *g, const struct search *s, const struct trial *best)
+{
+    const struct machine_job *job = s->job;
+    struct machine_params known = best->params;
+    const int64_t width = s->level.parts > 0 ? s->level.part[0].data.width : job->table->columns;
+    int64_t seen = 0;
+    bool again;
+
+    known.rounds_known = true;
+    if (known.iterations > 0)
+        seen = gram_machine_metric_rows(job, &known, job->rows, width);
+    again = job->o.search == 0 && s->members == 1 && job->leaf_rows >= job->rows &&
+            !gram_machine_is_large(g, job, job->rows) &&
+            gram_machine_refit_pays(job, job->rows, seen);
+    return gram_least(again ? FEW_LAST_ROWS : LAST_ROWS, rows_that_fit(g, s));
+}
+
 /* The winner on the rows of the last level: its ridge, and the outputs that say how good it is and
  * calibrate probabilities.  With an ensemble, those that were picked too, and the best of all of
  * them together. */
 static gram_status try_last(gram_context *g, struct search *s, struct trial *best,
                             struct machine_ensemble *e, struct machine_held_out *out)
 {
-    TRY(gram_machine_level_open(g, s, gram_least(LAST_ROWS, rows_that_fit(g, s)), true));
+    TRY(gram_machine_level_open(g, s, last_rows(g, s, best), true));
     s->keeps = true;
     s->deadline = 0.5 * (s->job->until + s->job->ends);
     TRY(last_trial(g, s, MOST_RIDGES, best));

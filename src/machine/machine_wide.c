@@ -106,6 +106,7 @@ gram_status gram_machine_wide_choose(gram_context *g, struct machine_job *job,
     l.valid = valid.data;
     if (status == GRAM_OK)
         status = choose(g, &l, params);
+    gram_machine_kept_close(g, &l.kept);
     gram_machine_encoded_destroy(g, &train);
     gram_machine_encoded_destroy(g, &valid);
     gram_machine_target_return(&target);

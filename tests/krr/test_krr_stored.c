@@ -62,8 +62,45 @@ static void what_is_not_stored_is_the_same(struct harness *h)
     }
 }
 
+/* A solution needs no iteration, and what is near one fewer than none; what is reached is true. */
+static void a_guess_is_where_a_solve_begins(struct harness *h)
+{
+    static double x[N * WIDTH], b[N * COLUMNS], ridge[N], out[N * COLUMNS];
+    const gram_kernel_options kernel = gram_lpq_laplace(2, 1, 3);
+
+    for (int f32 = 0; f32 < 2; f32++)
+        for (int way = 0; way < 2; way++) {
+            const gram_dtype dtype = f32 ? GRAM_F32 : GRAM_F64;
+            struct krr_system s = {.x = gram_matrix(x, N, WIDTH, dtype),
+                                   .kernel = &kernel,
+                                   .ridge = ridge,
+                                   .b = b,
+                                   .columns = COLUMNS,
+                                   .memory = way ? 1 : 0,
+                                   .tolerance = f32 ? 1e-4 : 1e-9};
+            struct krr_report cold, warm, near;
+
+            fill(dtype, x, N * WIDTH);
+            fill(dtype, b, N * COLUMNS);
+            for (int64_t i = 0; i < N; i++)
+                ridge[i] = 0.01;
+            h->g->call = "test";
+            CHECK(h, gram_krr_stored_solve(h->g, &s, out, &cold) == GRAM_OK, "cold");
+            s.warm = true;
+            CHECK(h, gram_krr_stored_solve(h->g, &s, out, &warm) == GRAM_OK, "warm");
+            CHECK(h, warm.iterations == 0 && warm.residual <= s.tolerance,
+                  "%d iterations to %g from a solution", warm.iterations, warm.residual);
+            for (int64_t i = 0; i < N; i++)
+                ridge[i] = 0.0101;
+            CHECK(h, gram_krr_stored_solve(h->g, &s, out, &near) == GRAM_OK, "near");
+            CHECK(h, near.iterations < cold.iterations && near.residual <= s.tolerance,
+                  "%d iterations to %g, cold %d", near.iterations, near.residual, cold.iterations);
+        }
+}
+
 static const struct test_function tests[] = {
-    {"what_is_not_stored_is_the_same", what_is_not_stored_is_the_same},
+    {"a_guess_is_where_a_solve_begins", a_guess_is_where_a_solve_begins},
+    { "what_is_not_stored_is_the_same",  what_is_not_stored_is_the_same},
 };
 
 int main(void)

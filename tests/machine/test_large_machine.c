@@ -151,17 +151,20 @@ static void one_refit(struct harness *h, gram_dtype dtype, bool weighted)
         struct machine_params params = usual;
         struct machine_report report = {0};
         struct machine_held_out held = {0};
+        struct machine_leaf leaf;
         double found;
 
         params.ridge = side ? 20 : 0.02;
         params.ridge_chosen = true;
-        CHECK(h, gram_machine_refit(h->g, &params, &m.data, 0, &report, &held) == GRAM_OK, "%s",
-              gram_message(h->g));
+        CHECK(h, gram_machine_refit(h->g, &params, &m.data, 0, &report, &held, &leaf) == GRAM_OK,
+              "%s", gram_message(h->g));
         CHECK(h, held.first == ROWS - ROWS / 10 && held.count == ROWS / 10, "rows %lld and %lld",
               (long long)held.first, (long long)held.count);
         found = error_at(h, &m, params.ridge);
         CHECK(h, found < 1.1 * least, "ridge %g: %g, at best %g", params.ridge, found, least);
         check_outputs(h, &m, &params, &held);
+        CHECK(h, leaf.rows == ROWS - ROWS / 10, "a leaf of %lld rows", (long long)leaf.rows);
+        gram_machine_leaf_destroy(h->g, &leaf);
         free(held.f);
     }
     made_free(&m);
@@ -180,14 +183,16 @@ static void a_given_ridge_is_not_varied(struct harness *h)
     struct machine_params params = usual;
     struct machine_report report = {0};
     struct machine_held_out held = {0};
+    struct machine_leaf leaf;
     struct made m;
 
     make(&m, GRAM_F64, false, 0.5);
     params.ridge = 20;
-    CHECK(h, gram_machine_refit(h->g, &params, &m.data, 0, &report, &held) == GRAM_OK, "%s",
+    CHECK(h, gram_machine_refit(h->g, &params, &m.data, 0, &report, &held, &leaf) == GRAM_OK, "%s",
           gram_message(h->g));
     CHECK(h, params.ridge == 20, "ridge %g", params.ridge);
     check_outputs(h, &m, &params, &held);
+    gram_machine_leaf_destroy(h->g, &leaf);
     free(held.f);
     made_free(&m);
 }

@@ -232,6 +232,35 @@ static void check_classes(struct harness *h)
     sample_destroy(&s);
 }
 
+/* A round that begins where another one has does not train its centres again: trials of a level
+ * have scores of their own. */
+static void check_once(struct harness *h)
+{
+    struct sample s = sample_make(h, ROWS);
+    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    double level[200], found[200];
+    int count = 0;
+    gram_machine *m;
+
+    o.centres = 40;
+    m = sample_fit(h, &s, &s.number, &o);
+    for (const char *t = gram_machine_describe(m); (t = strstr(t, "\"level\": ")) && count < 200;
+         t++) {
+        const char *centres = strstr(t, "\"centres\"");
+
+        if (!centres || centres > strchr(t, '}'))
+            continue;
+        level[count] = strtod(strchr(t, ':') + 1, NULL);
+        found[count++] = strtod(strstr(t, "\"score\": ") + 9, NULL);
+    }
+    CHECK(h, count > 10, "%d trials by centres", count);
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < i; j++)
+            CHECK(h, level[i] != level[j] || found[i] != found[j], "a score of %g twice", found[i]);
+    gram_machine_destroy(m);
+    sample_destroy(&s);
+}
+
 static void check_refused(struct harness *h)
 {
     struct sample s = sample_make(h, ROWS);
@@ -311,6 +340,7 @@ static const struct test_function tests[] = {
     {           "weights_of_rows_are_learned_by",            check_weights},
     {        "weights_of_classes_are_learned_by",      check_class_weights},
     {            "what_is_impossible_is_refused",            check_refused},
+    {                 "nothing_is_trained_twice",               check_once},
 };
 
 int main(void)
