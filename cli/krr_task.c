@@ -55,11 +55,9 @@ enum exit_status krr_check(const struct krr_settings *s, struct failure *why)
                     s->resume                      ? "resume"
                     : s->checkpoint_iterations > 0 ? "checkpoint-iterations"
                                                    : "checkpoint-seconds");
-    if (s->mpi && (s->centres > 0 || s->centre_points || s->checkpoint))
+    if (s->mpi && (s->centres > 0 || s->centre_points))
         return fail(why, CLI_USAGE, "--%s cannot be used with --mpi",
-                    s->centres > 0     ? "centres"
-                    : s->centre_points ? "centre-points"
-                                       : "checkpoint");
+                    s->centres > 0 ? "centres" : "centre-points");
     if (s->chosen && s->centres < 0)
         return fail(why, CLI_USAGE, "--chosen is given without --centres, which it needs");
     if (s->centres > 0 && s->centre_points)

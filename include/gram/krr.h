@@ -293,8 +293,10 @@ typedef struct gram_krr_options {
  * that decide are those of the first rank, and every rank gets the same report.  The same number of
  * ranks with the same rows gives the same bits on the same processors.  Everything but the points,
  * numbers and tensors of GPUs is compared.  Data are exchanged over MPI on the CPU, and over NCCL
- * on GPUs.  An error on one rank, also GRAM_CANCELLED, is one on all of them.  CENTRES,
- * options.rows and options.checkpoint: GRAM_UNSUPPORTED.
+ * on GPUs.  An error on one rank, also GRAM_CANCELLED, is one on all of them.  The first rank
+ * writes options.checkpoint, but not where a rank is cancelled.  With options.resume all ranks read
+ * the file, which any number of ranks or one process may have written.  CENTRES and options.rows:
+ * GRAM_UNSUPPORTED.
  *
  * GRAM_NUMERICAL: the tolerance was not reached.  report->end and the message say why, alpha holds
  * the best iterate, and the report is of it.  A kernel matrix that is not positive definite is

@@ -427,6 +427,8 @@ static gram_status iteration(gram_context *g, struct cg *c, bool *wanted)
     TRY(fetch(g, c));
     tell_adviser(c);
     *wanted = c->it->keeper && c->it->keeper->told(g, c->it->keeper->user, largest(c));
+    if (c->it->keeper)
+        TRY(gram_krr_ranks_flag(g, c->it->ranks, wanted));
     return gram_cancelled(g) ? gram_fail(g, GRAM_CANCELLED, "cancelled") : GRAM_OK;
 }
 
@@ -627,7 +629,9 @@ gram_status gram_krr_cg(gram_context *g, const struct krr_cg *it, struct krr_cg_
         memset(host, 0, host_bytes);
         lay_out(g, &c, memory.data, host);
         status = iterate(g, &c);
-        if (status == GRAM_CANCELLED && it->keeper && !(c.phase == KRR_CG_BETWEEN && c.round == 0))
+        /* Ranks that have failed do not meet any more: their last file is as it was. */
+        if (status == GRAM_CANCELLED && it->keeper && !it->ranks &&
+            !(c.phase == KRR_CG_BETWEEN && c.round == 0))
             (void)keep(g, &c, false); /* which says itself what went wrong */
     } else
         status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", host_bytes);

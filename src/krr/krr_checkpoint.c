@@ -23,12 +23,13 @@
  *   cg.x       c by m, cg.r, cg.d: w by m, of the dtype of the iteration; cg.numbers: f64, 4 by c;
  *              cg.which, cg.left: i64, c.  See struct krr_cg_state
  *
- * Nothing in it depends on the device or on the number of threads.  A file is believed only after
- * everything in it was checked.
+ * Nothing in it depends on the device or on the number of threads or ranks, of which the first one
+ * writes it and all read it.  A file is believed only after everything in it was checked.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "core/backend.h"
+#include "krr_ranks.h"
 #include "krr_solve.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -350,7 +351,8 @@ static void write_file(gram_context *g, struct krr_problem *p, enum krr_stage st
     (void)snprintf(sum, sizeof sum, "%016" PRIx64, m.sum);
     gram_model_put_text(m.w, "checksum", sum);
     g->call = p->call;
-    c->failed = gram_model_commit(g, m.w, c->path);
+    if (gram_krr_ranks_is_first(p->ranks))
+        c->failed = gram_model_commit(g, m.w, c->path);
     gram_model_writer_destroy(m.w);
     c->since = 0;
     c->last = gram_seconds();
@@ -725,8 +727,10 @@ static gram_status resume(gram_context *g, struct krr_problem *p)
     struct gram_model_file *file;
     struct stat about;
     gram_status status;
+    bool there = !(stat(p->keep.path, &about) != 0 && errno == ENOENT);
 
-    if (stat(p->keep.path, &about) != 0 && errno == ENOENT)
+    TRY(gram_krr_ranks_flag(g, p->ranks, &there));
+    if (!there)
         return GRAM_OK; /* from the beginning */
     TRY(gram_model_read(g, p->keep.path, &file));
     status = check_format(g, file);
@@ -734,9 +738,11 @@ static gram_status resume(gram_context *g, struct krr_problem *p)
         status = check_identity(g, p, file);
     if (status == GRAM_OK)
         status = gram_krr_checkpoint_take(g, p, file);
-    if (status != GRAM_OK)
+    if (status != GRAM_OK) {
         gram_model_file_destroy(file);
-    return status;
+        return status;
+    }
+    return gram_krr_ranks_same(g, p->ranks, p->products, p->keep.path);
 }
 
 void gram_krr_checkpoint_drop_pivots(gram_context *g, struct krr_checkpoint *c)
@@ -771,7 +777,8 @@ gram_status gram_krr_checkpoint_open(gram_context *g, struct krr_problem *p)
     if (c->every == 0 && c->seconds == 0)
         c->seconds = seconds_between;
     c->last = gram_seconds();
-    TRY(try_path(g, c->path));
+    if (gram_krr_ranks_is_first(p->ranks))
+        TRY(try_path(g, c->path));
     TRY(identify(g, p));
     return o->resume ? resume(g, p) : GRAM_OK;
 }

@@ -55,7 +55,7 @@ static bool is_among(const int64_t *pivot, int64_t count, int64_t row)
     return false;
 }
 
-static void sort(int64_t *pivot, int64_t count)
+void gram_krr_sort_pivots(int64_t *pivot, int64_t count)
 {
     for (int64_t i = 1; i < count; i++)
         for (int64_t j = i; j > 0 && pivot[j - 1] > pivot[j]; j--) {
@@ -85,7 +85,7 @@ gram_status gram_krr_draw(gram_context *g, const struct krr_draw *d, uint64_t *s
         tries += some;
     }
     if (d->ranks)
-        sort(pivot, drawn);
+        gram_krr_sort_pivots(pivot, drawn);
     *count = drawn;
     return GRAM_OK;
 }

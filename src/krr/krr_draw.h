@@ -27,4 +27,5 @@ struct krr_draw {
  */
 gram_status gram_krr_draw(gram_context *g, const struct krr_draw *d, uint64_t *state,
                           int64_t *pivot, int64_t *count);
+void gram_krr_sort_pivots(int64_t *pivot, int64_t count);
 #endif

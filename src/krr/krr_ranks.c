@@ -56,6 +56,19 @@ gram_status gram_krr_ranks_least(gram_context *g, struct krr_ranks *ranks, int64
     return GRAM_OK;
 }
 
+gram_status gram_krr_ranks_same(gram_context *g, struct krr_ranks *ranks, int64_t number,
+                                const char *path)
+{
+    int64_t first = number;
+
+    if (!ranks)
+        return GRAM_OK;
+    TRY(noted(ranks, gram_share(g, ranks->c, GRAM_OK, false, &first, 1)));
+    if (first == number)
+        return GRAM_OK;
+    return gram_fail(g, GRAM_BAD_DATA, "%s is not the file that the first rank has", path);
+}
+
 /* ---- What the ranks have --------------------------------------------------------------------- */
 
 int64_t gram_krr_ranks_first(const struct krr_ranks *ranks)

@@ -35,6 +35,9 @@ gram_status gram_krr_ranks_flag(gram_context *g, struct krr_ranks *ranks, bool *
 gram_status gram_krr_ranks_least(gram_context *g, struct krr_ranks *ranks, int64_t *number);
 gram_status gram_krr_ranks_largest(gram_context *g, struct krr_ranks *ranks, int64_t *numbers,
                                    int count);
+/* Refuses a number of a file that is not the one of the first rank. */
+gram_status gram_krr_ranks_same(gram_context *g, struct krr_ranks *ranks, int64_t number,
+                                const char *path);
 /* A number that is not below 0 becomes the sum of those of all ranks, in their order. */
 gram_status gram_krr_ranks_total(gram_context *g, struct krr_ranks *ranks, double *number);
 /* Whether u, of the last total, falls on what this rank had in it; u becomes what is behind the

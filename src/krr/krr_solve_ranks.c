@@ -34,7 +34,6 @@ static gram_status refuse_some(gram_context *g, const gram_krr_options *o)
     const char *name = o->method == GRAM_KRR_CENTRES  ? "method GRAM_KRR_CENTRES"
                        : o->method == GRAM_KRR_BLOCKS ? "method GRAM_KRR_BLOCKS"
                        : o->rows                      ? "rows"
-                       : o->checkpoint                ? "checkpoint"
                                                       : NULL;
 
     return name ? gram_fail(g, GRAM_UNSUPPORTED,
@@ -71,6 +70,9 @@ static int list_common(const struct shared *s, struct gram_common *common)
         {"options.time_limit, none or some,", -1,                      o->time_limit > 0},
         {                   "options.refine", -1,                         o->refine != 0},
         {               "options.warm_start", -1,                     o->warm_start != 0},
+        { "options.checkpoint, NULL or not,", -1,                  o->checkpoint != NULL},
+        {                   "options.resume", -1,                         o->resume != 0},
+        {    "options.checkpoint_iterations", -1,               o->checkpoint_iterations},
         {         "the bits of options.seed", -1,                       (int64_t)o->seed},
     };
 
@@ -182,7 +184,8 @@ static gram_status run(gram_context *g, struct shared *s)
     if (s->options.weights)
         s->options.weights = &s->tensor[WEIGHTS];
     status = gram_krr_solve_whole(g, &s->whole, &s->options, &s->ranks);
-    if (status != GRAM_OK && status != GRAM_NUMERICAL)
+    /* GRAM_IO: of a checkpoint that could not be written; there is an answer. */
+    if (status != GRAM_OK && status != GRAM_NUMERICAL && status != GRAM_IO)
         return gram_krr_ranks_end(g, &s->ranks, status);
     if (!s->ranks.ended) {
         const gram_status kept = keep(g, s);

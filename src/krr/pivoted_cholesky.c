@@ -272,6 +272,8 @@ static gram_status next_pivots(gram_context *g, const struct krr_draw *d,
     if (!given)
         return gram_krr_draw(g, d, state, pivot, count);
     *count = take(given, step_done[0], step_done[1], pivot);
+    if (d->ranks) /* one process has noted them as they were drawn */
+        gram_krr_sort_pivots(pivot, *count);
     return GRAM_OK;
 }
 

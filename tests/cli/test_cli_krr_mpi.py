@@ -61,8 +61,8 @@ def test_a_failure_is_told_once_and_ends_all(folder):
     assert status != 0 and len(lines) == 1 and "has 299 rows, but x.npy has 300" in lines[0], lines
     status, lines = refusal(folder, "x.npy", "y.npy", *SOLVE, "-o", "no/folder/a.npy")
     assert status != 0 and len(lines) == 1 and "no/folder" in lines[0], lines
-    status, lines = refusal(folder, "x.npy", "y.npy", *SOLVE, "--checkpoint", "c.gram")
-    assert status == USAGE and "--checkpoint cannot be used with --mpi" in lines[0], lines
+    status, lines = refusal(folder, "x.npy", "y.npy", *SOLVE, "--centres", "9")
+    assert status == USAGE and "--centres cannot be used with --mpi" in lines[0], lines
     x = np.load(folder / "x.npy")
     x[299, 0] = np.nan  # which the last rank reads
     np.save(folder / "x.npy", x)
@@ -74,3 +74,16 @@ def test_what_was_not_reached_is_written_all_the_same(folder):
     status, lines = refusal(folder, "x.npy", "y.npy", *SOLVE, "--products", "4", "-o", "a.npy")
     assert status == 1 and len(lines) == 1 and "options.products are used up" in lines[0], lines
     assert np.load(folder / "a.npy").shape == (300, 2)
+
+
+def test_another_number_of_ranks_goes_on_from_a_checkpoint(folder):
+    files = ("x.npy", "y.npy", *SOLVE, "-L", "1", "--checkpoint", "c.gram", "--resume")
+    limit = ("--checkpoint-iterations", "1", "--products", "5")
+    status, lines = refusal(folder, *files, *limit)
+    assert status == 1 and "options.products are used up" in lines[0], lines
+    gram_run("krr", *files, "-o", "alone.npy", cwd=folder, env=environment())
+    done = mpirun(3, GRAM, "krr", "--mpi", *files, "-o", "a.npy", "--json", cwd=folder)
+    assert done.returncode == 0 and json.loads(done.stdout)["products"] > 5, done.stderr
+    np.testing.assert_allclose(
+        np.load(folder / "a.npy"), np.load(folder / "alone.npy"), rtol=1e-5, atol=1e-5
+    )

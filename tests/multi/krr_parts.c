@@ -96,6 +96,15 @@ gram_status krr_parts_solve(gram_context *g, struct krr_parts *p)
     return gram_krr_solve(g, &p->my_x, &p->kernel, &p->my_y, &p->options, &p->my_alpha);
 }
 
+gram_status krr_parts_solve_alone(gram_context *g, struct krr_parts *p)
+{
+    gram_krr_options options = p->options;
+
+    options.communicator = NULL;
+    options.weights = p->row->weights ? &p->weights.t : NULL;
+    return gram_krr_solve(g, &p->x.t, &p->kernel, &p->y.t, &options, &p->whole.t);
+}
+
 /* Both answers have residuals below the tolerance, and so (K + ridge) of their difference is below
  * twice as much: divided by the ridge it bounds the difference. */
 void krr_parts_compare(struct harness *h, const struct krr_parts *p)

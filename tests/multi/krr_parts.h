@@ -40,6 +40,8 @@ void krr_parts_make(struct harness *h, struct krr_parts *p, const struct krr_par
 void krr_parts_drop(struct harness *h, struct krr_parts *p);
 void krr_parts_take(struct krr_parts *p, gram_communicator *c);
 gram_status krr_parts_solve(gram_context *g, struct krr_parts *p);
+/* The whole by this process, with p->options, to p->whole. */
+gram_status krr_parts_solve_alone(gram_context *g, struct krr_parts *p);
 /* alpha is right in this rank's rows, and as it was elsewhere; so is the report. */
 void krr_parts_compare(struct harness *h, const struct krr_parts *p);
 #endif

@@ -9,7 +9,9 @@
 #  include "core/backend.h"
 #  include "krr/krr_passes.h"
 #  include "krr_parts.h"
+#  include <stdlib.h>
 #  include <string.h>
+#  include <unistd.h>
 
 static void set(struct harness *h, struct krr_parts *p, int row)
 {
@@ -105,8 +107,14 @@ static void trouble_of_one_rank_ends_all(struct harness *h)
                    "the ranks disagree: the bits of kernel.bandwidth");
     }
     set(h, &p, 0);
-    p.options.checkpoint = "never";
-    all_refuse(h, &p, GRAM_UNSUPPORTED, "options.checkpoint is given", "options.checkpoint is");
+    p.options.rows = &(gram_rows)GRAM_ROWS_INIT;
+    all_refuse(h, &p, GRAM_UNSUPPORTED, "options.rows is given", "options.rows is given");
+    if (!alone) {
+        set(h, &p, 0);
+        p.options.checkpoint = mpi_rank() == 0 ? "never" : NULL;
+        all_refuse(h, &p, GRAM_INVALID_ARGUMENT, "the ranks disagree: options.checkpoint",
+                   "the ranks disagree: options.checkpoint");
+    }
     set(h, &p, 0);
     p.options.products = 5;
     all_refuse(h, &p, GRAM_NUMERICAL, "options.products are used up", "options.products are");
@@ -202,6 +210,60 @@ static void a_preconditioner_that_fails_ends_all(struct harness *h)
     }
 }
 
+/* A path that all ranks have, in a folder of the first one. */
+static void make_path(struct harness *h, char path[64])
+{
+    if (mpi_rank() == 0) {
+        snprintf(path, 64, "/tmp/gram_ranksXXXXXX");
+        CHECK(h, mkdtemp(path) != NULL, "no folder");
+        strcat(path, "/file"); /* NOLINT(clang-analyzer-security.insecureAPI.strcpy) */
+    }
+    CHECK(h, MPI_Bcast(path, 64, MPI_CHAR, 0, MPI_COMM_WORLD) == MPI_SUCCESS, "MPI failed");
+}
+
+static void drop_path(struct harness *h, char path[64])
+{
+    CHECK(h, MPI_Barrier(MPI_COMM_WORLD) == MPI_SUCCESS, "MPI failed");
+    if (mpi_rank() > 0)
+        return;
+    CHECK(h, unlink(path) == 0, "%s is not there", path);
+    path[strlen(path) - strlen("/file")] = '\0';
+    CHECK(h, rmdir(path) == 0, "%s is not empty", path);
+}
+
+/* What ends at a limit with some ranks goes on with others: the communicator, or each alone. */
+static void a_checkpoint_resumes_with_other_ranks(struct harness *h)
+{
+    for (int first_alone = 0; first_alone < 2; first_alone++) {
+        char path[64];
+        struct krr_parts p;
+        gram_status status = GRAM_NUMERICAL;
+
+        make_path(h, path);
+        set(h, &p, 7); /* steps of a preconditioner */
+        p.options.checkpoint = path;
+        p.options.checkpoint_iterations = 1;
+        p.options.products = 6;
+        if (!first_alone)
+            status = krr_parts_solve(h->g, &p);
+        else if (mpi_rank() == 0)
+            status = krr_parts_solve_alone(h->g, &p);
+        CHECK(h, status == GRAM_NUMERICAL, "%s", gram_message(h->g));
+        CHECK(h, MPI_Barrier(MPI_COMM_WORLD) == MPI_SUCCESS, "MPI failed");
+        p.options.products = 1000;
+        p.options.resume = 1;
+        if (first_alone)
+            status = krr_parts_solve(h->g, &p);
+        else
+            status = mpi_rank() == 0 ? krr_parts_solve_alone(h->g, &p) : GRAM_OK;
+        CHECK(h, status == GRAM_OK, "%s", gram_message(h->g));
+        if (first_alone)
+            krr_parts_compare(h, &p);
+        krr_parts_drop(h, &p);
+        drop_path(h, path);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_function tests[] = {
@@ -210,6 +272,7 @@ int main(int argc, char **argv)
         {            "trouble of one rank ends all",             trouble_of_one_rank_ends_all},
         {"a rank that fails in the middle ends all", a_rank_that_fails_in_the_middle_ends_all},
         {    "a preconditioner that fails ends all",     a_preconditioner_that_fails_ends_all},
+        {   "a checkpoint resumes with other ranks",    a_checkpoint_resumes_with_other_ranks},
     };
 
     return mpi_run_tests(&argc, &argv, tests, LENGTH(tests));
