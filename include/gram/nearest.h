@@ -26,7 +26,8 @@ typedef struct gram_nearest_options {
      * NULL: nothing is called. */
     void (*progress)(void *progress_user, double fraction);
     void *progress_user;
-    const gram_distance *metric; /* NULL: the p-norm, with the p of the call */
+    const gram_distance *metric;     /* NULL: the p-norm, with the p of the call */
+    gram_communicator *communicator; /* for gram_nearest_multi; other calls refuse it */
 } gram_nearest_options;
 
 /* clang-format off */
@@ -79,6 +80,31 @@ GRAM_API gram_status gram_nearest_workspace(gram_context *g, const gram_tensor *
                                             const gram_nearest_options *options,
                                             const gram_tensor *indices,
                                             const gram_tensor *distances, gram_workspace *need);
+
+/*
+ * gram_nearest by the ranks of options.communicator.  Each rank calls it with its rows of x, y,
+ * indices, distances and counts, any number of them, or none.  The rows of y are those of all
+ * ranks, rank by rank, and indices count them so; y NULL means x, and options.exclude_self leaves
+ * out each row itself.  The results are those of one process.  There are no batches, and the dtype
+ * is f32 or f64.  Data are exchanged over MPI on the CPU, and over NCCL on GPUs: the rows of y come
+ * to all ranks, each of which holds them in scratch, n k numbers.
+ *
+ * The number of columns, the dtype, p, the metric and the options that choose neighbours must be
+ * the same on all ranks, and are compared, apart from what lies in tensors.  An error on one rank
+ * is one on all of them, with a message that names the rank and its reason; nothing is written then
+ * unless the search had begun.
+ */
+GRAM_API gram_status gram_nearest_multi(gram_context *g, const gram_tensor *x, const gram_tensor *y,
+                                        gram_scalar p, const gram_nearest_options *options,
+                                        gram_tensor *indices, gram_tensor *distances);
+
+/* Every rank makes this call, too. */
+GRAM_API gram_status gram_nearest_multi_workspace(gram_context *g, const gram_tensor *x,
+                                                  const gram_tensor *y, gram_scalar p,
+                                                  const gram_nearest_options *options,
+                                                  const gram_tensor *indices,
+                                                  const gram_tensor *distances,
+                                                  gram_workspace *need);
 
 /* ---- Reductions of kernel matrices -------------------------------------------------------- */
 

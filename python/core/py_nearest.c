@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "py_communicator.h"
 #include "py_functions.h"
 #include "py_signatures.h"
 
@@ -18,18 +19,21 @@ enum {
     METRIC,
     WEIGHTS,
     BITS,
+    COMMUNICATOR,
     COUNT
 };
 
-static const unsigned char words[] = {PY_x,      PY_y,      PY_count, PY_p,      PY_exclude_self,
-                                      PY_radius, PY_counts, PY_out,   PY_metric, PY_weights,
-                                      PY_bits};
+static const unsigned char words[] = {
+    PY_x,      PY_y,   PY_count,  PY_p,       PY_exclude_self, PY_radius,
+    PY_counts, PY_out, PY_metric, PY_weights, PY_bits,         PY_communicator};
 static const struct py_signature signature = {"gram.nearest", words, COUNT, 2, 1};
 
 struct request {
     gram_nearest_options options;
     gram_tensor *indices, *distances;
     int64_t count;
+    gram_distance metric;
+    struct py_pair pair;
 };
 
 static int read_options(PyObject *const *v, struct request *r)
@@ -77,42 +81,80 @@ static int make_outputs(struct py_call *call, PyObject *const *v, struct py_shap
     return py_side_output(call, "counts", v[COUNTS], &r->options.counts);
 }
 
+/* Everything but the work. */
+static int prepare(struct py_call *call, PyObject *const *v, struct request *r)
+{
+    gram_distance *metric = &r->metric;
+    const struct py_pair *pair = &r->pair;
+    struct py_shape shape = {0};
+    bool given;
+
+    if (py_bits(call, v[BITS], metric) || py_pair(call, v, &r->pair, &shape) ||
+        py_metric(call, v[METRIC], v[WEIGHTS], v[P] != NULL, metric, &given) ||
+        py_scalar(call, "p", v[P], &metric->p) || py_place(call))
+        return -1;
+    r->options.metric = given ? metric : NULL;
+    shape.dtype = py_pair_dtype(pair->x);
+    if (metric->p.tensor)
+        py_batch(&shape, metric->p.tensor, 0);
+    if (metric->weights)
+        py_batch(&shape, metric->weights, 1);
+    py_append(&shape, pair->x->ndim >= 2 ? pair->x->shape[pair->x->ndim - 2] : 0);
+    return make_outputs(call, v, shape, r);
+}
+
+static gram_status work(struct py_call *call, struct request *r, gram_context *g)
+{
+    const gram_tensor *x = r->pair.x, *y = r->pair.y;
+
+    if (call->query)
+        return (r->options.communicator ? gram_nearest_multi_workspace : gram_nearest_workspace)(
+            g, x, y, r->metric.p, &r->options, r->indices, r->distances, &call->need);
+    return (r->options.communicator ? gram_nearest_multi : gram_nearest)(
+        g, x, y, r->metric.p, &r->options, r->indices, r->distances);
+}
+
+/* All ranks make the call, the query too. */
+static PyObject *search_together(struct py_call *call, PyObject *const *v, struct request *r)
+{
+    struct py_communicator *ranks =
+        py_communicator_take(call->state, call->function, v[COMMUNICATOR]);
+    gram_status status = GRAM_OK;
+    gram_context *g = NULL;
+    bool ready;
+
+    if (!ranks)
+        return py_fail(call);
+    ready = read_options(v, r) == 0 && prepare(call, v, r) == 0 &&
+            py_communicator_context(call, ranks, &g) == 0;
+    r->options.communicator = ranks->c;
+    if (ready)
+        PY_WORK(status, py_communicator_done(call, ranks, g, work(call, r, g)));
+    else
+        py_communicator_fail(ranks);
+    ranks->busy = false;
+    return py_communicator_ended(call, g, ready, status) ? py_end(call, status) : py_fail(call);
+}
+
 static PyObject *search(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                         PyObject *kwnames, bool query)
 {
     struct py_state *state = py_state_of(module);
-    gram_distance metric = GRAM_DISTANCE_INIT;
-    struct py_shape shape = {0};
-    struct request r = {0};
-    struct py_pair pair;
+    struct request r = {.metric = GRAM_DISTANCE_INIT};
     struct py_call call;
     PyObject *v[COUNT];
     gram_status status;
-    bool given;
 
-    if (py_parse(state, &signature, args, nargs, kwnames, v) || read_options(v, &r) ||
+    if (py_parse(state, &signature, args, nargs, kwnames, v) ||
+        (!py_given(v[COMMUNICATOR]) && read_options(v, &r)) ||
         py_open(&call, state, signature.name))
         return NULL;
     call.query = query;
-    if (py_bits(&call, v[BITS], &metric) || py_pair(&call, v, &pair, &shape) ||
-        py_metric(&call, v[METRIC], v[WEIGHTS], v[P] != NULL, &metric, &given) ||
-        py_scalar(&call, "p", v[P], &metric.p) || py_place(&call))
+    if (py_given(v[COMMUNICATOR]))
+        return search_together(&call, v, &r);
+    if (prepare(&call, v, &r))
         return py_fail(&call);
-    r.options.metric = given ? &metric : NULL;
-    shape.dtype = py_pair_dtype(pair.x);
-    if (metric.p.tensor)
-        py_batch(&shape, metric.p.tensor, 0);
-    if (metric.weights)
-        py_batch(&shape, metric.weights, 1);
-    py_append(&shape, pair.x->ndim >= 2 ? pair.x->shape[pair.x->ndim - 2] : 0);
-    if (make_outputs(&call, v, shape, &r))
-        return py_fail(&call);
-    if (query)
-        status = gram_nearest_workspace(call.g, pair.x, pair.y, metric.p, &r.options, r.indices,
-                                        r.distances, &call.need);
-    else
-        PY_WORK(status,
-                gram_nearest(call.g, pair.x, pair.y, metric.p, &r.options, r.indices, r.distances));
+    PY_WORK(status, work(&call, &r, call.g));
     return py_end(&call, status);
 }
 
@@ -128,6 +170,9 @@ const char py_nearest_doc[] =
     "are, whether or not they are among the first `count`.  metric and weights measure another\n"
     "distance than the p-norm, by the names and the rules of cdist, and so does bits, for rows of\n"
     "packed bits.\n\n"
+    "communicator, a gram.Communicator, searches among the rows of y of all ranks, rank by rank:\n"
+    "each one gives its rows of x and y, any number of them.  There are no batches then, every\n"
+    "rank must make the call, and an error on one rank is raised on all of them.\n\n"
     "Places for which there is no neighbour hold the distance inf and the index -1.  A pair whose\n"
     "distance is nan or infinite is no neighbour.\n\n"
     "Raises ValueError for values, shapes and dtypes that do not fit, and TypeError for\n"

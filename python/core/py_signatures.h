@@ -26,7 +26,7 @@
 
 #define PY_TEXT_nearest \
   "(x, y=None, *, count, p=2.0, exclude_self=False, radius=None, counts=None,\n    " \
-  "out=None, metric=None, weights=None, bits=None)\n--\n\n"
+  "out=None, metric=None, weights=None, bits=None, communicator=None)\n--\n\n"
 
 #define PY_TEXT_kernel \
   "(x, y=None, kernel=\"laplace\", *,\n    " \

@@ -274,6 +274,7 @@ def nearest(
     metric: Metric | None = None,
     weights: Array | None = None,
     bits: int | None = None,
+    communicator: Communicator | None = None,
 ) -> tuple[NDArray[Any], NDArray[Any]]: ...
 @overload
 def nearest(
@@ -289,6 +290,7 @@ def nearest(
     metric: Metric | None = None,
     weights: Array | None = None,
     bits: int | None = None,
+    communicator: Communicator | None = None,
 ) -> tuple[_ArrayT, _ArrayT]: ...
 @overload
 def kernel(

@@ -259,8 +259,9 @@ struct gram_nearest_op {
     struct gram_view indices, distances, counts; /* where has_*; counts: a vector */
     bool has_indices, has_distances, has_counts;
     bool exclude_self;
-    int64_t count;                                 /* of the neighbours to store */
-    double radius;                                 /* INFINITY: none */
+    int64_t self;  /* row i of x is row self + i of y, where it is excluded */
+    int64_t count; /* of the neighbours to store */
+    double radius; /* INFINITY: none */
     void (*progress)(void *user, double fraction); /* or NULL */
     void *progress_user;
 };

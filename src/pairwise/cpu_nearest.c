@@ -254,7 +254,7 @@ static void offer_found(const struct nearest_job *job, const struct nearest_thre
                         const int64_t ij[2], int64_t count, struct nearest_row *row,
                         struct neighbour *list)
 {
-    const int64_t self = job->op->exclude_self ? ij[0] : -1;
+    const int64_t self = job->op->exclude_self ? job->op->self + ij[0] : -1;
     bool lower = false;
 
     for (int64_t c = 0; c < count; c++) {

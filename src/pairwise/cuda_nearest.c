@@ -35,6 +35,7 @@ void cuda_nearest_describe(const struct gram_nearest_op *op, struct nearest_para
     p->capacity = capacity_of(op->count);
     p->radius = op->radius;
     p->exclude_self = op->exclude_self;
+    p->self = op->self;
     p->step = 1;
     p->indices = cuda_given_view(&op->indices, op->has_indices);
     p->distances = cuda_given_view(&op->distances, op->has_distances);

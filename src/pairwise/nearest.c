@@ -6,16 +6,8 @@
 #include "pairwise.h"
 #include <math.h>
 
-/* What the call and its workspace query are given. */
-struct nearest_args {
-    const gram_tensor *x, *y; /* y NULL: x itself */
-    gram_scalar p;
-    const gram_nearest_options *options;
-    const gram_tensor *indices, *distances;
-};
-
 /* Fills in what op says of the distance: the p-norm, or the metric where one is given. */
-static gram_status describe_distance(gram_context *g, const struct nearest_args *args,
+static gram_status describe_distance(gram_context *g, const struct gram_nearest_args *args,
                                      const gram_distance *given, struct gram_cdist_op *op)
 {
     struct gram_pair pair = {.x = args->x, .y = args->y, .no_out = true};
@@ -53,7 +45,7 @@ struct output {
 };
 
 /* One of the outputs, which must not overlap the inputs. */
-static gram_status view_output(gram_context *g, const struct nearest_args *args,
+static gram_status view_output(gram_context *g, const struct gram_nearest_args *args,
                                const struct output *out, const struct gram_nearest_op *op,
                                struct gram_view *view)
 {
@@ -80,7 +72,7 @@ static gram_status view_output(gram_context *g, const struct nearest_args *args,
                         : GRAM_OK;
 }
 
-static gram_status view_outputs(gram_context *g, const struct nearest_args *args,
+static gram_status view_outputs(gram_context *g, const struct gram_nearest_args *args,
                                 const gram_nearest_options *options, struct gram_nearest_op *op)
 {
     const gram_tensor *counts = options->counts,
@@ -115,12 +107,11 @@ static gram_status view_outputs(gram_context *g, const struct nearest_args *args
     return GRAM_OK;
 }
 
-static gram_status describe(gram_context *g, const struct nearest_args *args,
-                            struct gram_nearest_op *op)
+gram_status gram_nearest_describe(gram_context *g, const struct gram_nearest_args *args,
+                                  const gram_nearest_options *options, struct gram_nearest_op *op)
 {
-    gram_nearest_options o = GRAM_NEAREST_OPTIONS_INIT;
+    const gram_nearest_options o = *options;
 
-    TRY(gram_options_copy(g, &o, sizeof o, args->options));
     if (o.within && !(o.radius >= 0))
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.radius is %g, expected at least 0",
                          o.radius);
@@ -138,11 +129,23 @@ static gram_status describe(gram_context *g, const struct nearest_args *args,
     return GRAM_OK;
 }
 
+static gram_status describe(gram_context *g, const struct gram_nearest_args *args,
+                            struct gram_nearest_op *op)
+{
+    gram_nearest_options o = GRAM_NEAREST_OPTIONS_INIT;
+
+    TRY(gram_options_copy(g, &o, sizeof o, args->options));
+    if (o.communicator)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.communicator is given, which is for gram_nearest_multi");
+    return gram_nearest_describe(g, args, &o, op);
+}
+
 gram_status gram_nearest(gram_context *g, const gram_tensor *x, const gram_tensor *y, gram_scalar p,
                          const gram_nearest_options *options, gram_tensor *indices,
                          gram_tensor *distances)
 {
-    const struct nearest_args args = {x, y, p, options, indices, distances};
+    const struct gram_nearest_args args = {x, y, p, options, indices, distances};
     struct gram_nearest_op op;
 
     TRY(gram_begin_without_blas(g, __func__));
@@ -156,7 +159,7 @@ gram_status gram_nearest_workspace(gram_context *g, const gram_tensor *x, const 
                                    const gram_tensor *indices, const gram_tensor *distances,
                                    gram_workspace *need)
 {
-    const struct nearest_args args = {x, y, p, options, indices, distances};
+    const struct gram_nearest_args args = {x, y, p, options, indices, distances};
     struct gram_nearest_op op;
     size_t bytes;
 

@@ -87,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(NEAREST_THREADS, 2)
         if (!a.panel.begin)
             load_list(a, l, at);
         seen = go_through(a, l, (const REAL *)a.panel.values + at * a.panel.cols,
-                          a.exclude_self ? a.panel.i + row : -1);
+                          a.exclude_self ? a.self + a.panel.i + row : -1);
         if (a.counts.data)
             within += sum_of_block(l, seen);
         sort(l);

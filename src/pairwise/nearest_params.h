@@ -26,8 +26,8 @@ struct nearest_params {
     int *places;
     long long count, capacity; /* capacity: of the list of a block, a power of 2 */
     double radius;
-    long long exclude_self;
-    long long step; /* column c of the panels is row c step of y */
+    long long exclude_self, self; /* row i of x is row self + i of y */
+    long long step;               /* column c of the panels is row c step of y */
     /* The outputs, along the whole batch; data NULL: not given. */
     struct device_view indices, distances, counts;
 };

@@ -76,7 +76,8 @@ static __device__ void offer(const struct nearest_points_params &a, struct list 
                              long long at, const int *candidates, long long columns)
 {
     const element *x = (const element *)a.x.data + (a.nearest.panel.i + at) * a.x.row_stride;
-    const long long self = a.nearest.exclude_self ? a.nearest.panel.i + at : -1;
+    const long long self =
+        a.nearest.exclude_self ? a.nearest.self + a.nearest.panel.i + at : -1;
 
     for (long long c = threadIdx.x; c - (int)threadIdx.x < columns; c += NEAREST_THREADS) {
         long long row = -1;

@@ -71,6 +71,20 @@ gram_status gram_kernel_matmul_describe(gram_context *g, const struct gram_matmu
 /* The backend's part of the call; op is changed. */
 gram_status gram_kernel_matmul_run(gram_context *g, struct gram_kernel_matmul_op *op);
 
+/* ---- Fronts: neighbours (nearest.c) ---------------------------------------------------------- */
+
+/* What gram_nearest, its sibling and their workspace queries are given. */
+struct gram_nearest_args {
+    const gram_tensor *x, *y; /* y NULL: x itself */
+    gram_scalar p;
+    const gram_nearest_options *options;
+    const gram_tensor *indices, *distances;
+};
+
+/* Checks all arguments; options is the caller's, or the defaults. */
+gram_status gram_nearest_describe(gram_context *g, const struct gram_nearest_args *args,
+                                  const gram_nearest_options *options, struct gram_nearest_op *op);
+
 /* ---- Fronts: gradients of kernels and of products with them (kernel_vjp.c) ------------------- */
 
 /* What gram_kernel_vjp, gram_kernel_matmul_vjp and their workspace queries are given. */

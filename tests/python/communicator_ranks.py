@@ -77,6 +77,23 @@ def kernel_products(ranks):
         gram.kernel_matmul(x[mine], v=v[mine], communicator=ranks, bandwidth=1 + ranks.rank)
 
 
+def neighbours(ranks):
+    """Forty rows, of which rank 0 has ten: among themselves, and in others; errors."""
+    x, y = RNG.integers(0, 4, size=(40, 3)).astype(float), RNG.normal(size=(7, 3))
+    mine = slice(0, 10) if ranks.rank == 0 else slice(10, 40)
+    few = slice(0, 0) if ranks.rank == 0 else slice(0, 7)
+    for more in ({"exclude_self": True}, {"radius": 1.5}, {"metric": "canberra"}):
+        got = gram.nearest(x[mine], count=5, communicator=ranks, **more)
+        for found, want in zip(got, gram.nearest(x, count=5, **more), strict=True):
+            np.testing.assert_array_equal(found, want[mine])
+    got = gram.nearest(x[mine], y[few], count=2, communicator=ranks)[1]
+    np.testing.assert_array_equal(got, gram.nearest(x, y, count=2)[1][mine])
+    need = gram.workspace("nearest", x[mine], count=2, communicator=ranks)[0]
+    assert need > 0
+    with pytest.raises(ValueError, match="the ranks disagree: the number of neighbours|count"):
+        gram.nearest(x[mine], count=2 + ranks.rank, communicator=ranks)
+
+
 def solves(ranks):
     """Eighty rows, of which rank 0 has thirty; a vector and weights; a report; limits; errors."""
     x, y, w = RNG.normal(size=(80, 3)), RNG.normal(size=(80, 2)), RNG.uniform(1, 2, 80)
@@ -102,8 +119,8 @@ def solves(ranks):
         gram.krr_solve(x[mine], y[mine], communicator=ranks, **dict(more, ridge=1 + ranks.rank))
     with pytest.raises(TypeError if ranks.rank else ValueError, match="rank 1|array"):
         gram.krr_solve(x[mine] if ranks.rank == 0 else "text", y[mine], communicator=ranks, **more)
-    with pytest.raises(NotImplementedError, match="checkpoint is given"):
-        gram.krr_solve(x[mine], y[mine], communicator=ranks, checkpoint="no", **more)
+    with pytest.raises(NotImplementedError, match="method GRAM_KRR_CENTRES is given"):
+        gram.krr_solve(x[mine], y[mine], communicator=ranks, method="centres", centres=9, **more)
 
 
 def errors(ranks):
@@ -184,6 +201,7 @@ def main():
             assert ranks.size == 2
             products(ranks)
             kernel_products(ranks)
+            neighbours(ranks)
             solves(ranks)
             errors(ranks)
             waiting(ranks, pathlib.Path(sys.argv[2]) / "ticked")
