@@ -7,6 +7,12 @@
  * drifts from the true one by rounding.  So rounds of iterations begin with the true residuals, and
  * a round also ends where a look at them in between finds that the two differ.
  *
+ * A caller who knows a matrix better than its products tell may renew the residuals: before
+ * rounding is a large part of one, exact ones take the place of the carried ones, and the
+ * directions stay, so that nothing is lost of what the method knows of the matrix (reliable
+ * updates: G. Sleijpen and H. van der Vorst, Reliable updated residuals in hybrid Bi-CG methods,
+ * Computing 56 (1996)).
+ *
  * What is multiplied is the caller's: the stored kernel matrix of a machine (gram_krr_iterate), an
  * operator (solve_operator.c), the samples of a log-determinant (logdet.c).
  *
@@ -15,16 +21,24 @@
 #include "core/backend.h"
 #include "krr_passes.h"
 #include "krr_ranks.h"
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
-enum {
-    MACHINE_ITERATIONS = 300, /* of a machine's solve, in all rounds */
-    MACHINE_ROUNDS = 4
-};
-
 /* A column leaves at so much of the tolerance. */
 static const double leaves_at = 0.7;
+
+/* Residuals are renewed where one is so much of the largest one since they were. */
+static const double renewed_at = 0.25;
+
+/* They are lost where rounding is so much of what is renewed; or where the least one of no column
+ * has halved for so many iterations and half of those before. */
+static const double lost_at = 0.9;
+
+enum {
+    PATIENCE = 100,
+    RENEWED_STEPS = 5 /* at least, between two renewals, unless the tolerance may be reached */
+};
 
 struct cg {
     const struct krr_cg *it;
@@ -33,12 +47,17 @@ struct cg {
     void *product;
     double *numbers; /* where the context computes: norm_b, norm_r, rz, curvature, other norms */
     double *host;    /* the same on the host */
-    double *before;  /* the true residual at the beginning of the last round, relative to |b| */
+    double *before;  /* relative to |b|: the true residual at the beginning of the last round; or
+                        the largest one since they were renewed */
     int64_t *which;  /* on the host; vectors.which is where the context computes */
     int64_t *left;   /* columns whose true residual is not yet known to be good enough */
     int64_t waiting; /* how many */
     double end;      /* on the clock of `seconds` */
     bool late;       /* of ranks: the first one was behind its end when numbers came last */
+    bool renewed;    /* the carried residuals are the true ones */
+    bool lost;       /* rounding of the products keeps the residuals from falling */
+    double *least;   /* of each column, relative to |b|: the least residual that was renewed */
+    int64_t least_step, renewed_step; /* when one of them halved; when residuals were renewed */
     /* What of a state is not told by the above. */
     enum krr_cg_phase phase;
     int64_t round, step;
@@ -226,11 +245,12 @@ static void collect(const struct cg *c, double *numbers)
 {
     const int64_t columns = c->it->columns;
 
-    memset(numbers, 0, 4 * (size_t)columns * sizeof *numbers);
+    memset(numbers, 0, 3 * (size_t)columns * sizeof *numbers);
     memcpy(numbers, c->host, 2 * (size_t)columns * sizeof *numbers);
     for (int64_t j = 0; j < c->vectors.columns; j++)
         numbers[2 * columns + c->which[j]] = rz(c, c->which[j]);
     memcpy(numbers + 3 * columns, c->before, (size_t)columns * sizeof *numbers);
+    memcpy(numbers + 4 * columns, c->least, (size_t)columns * sizeof *numbers);
 }
 
 /* Gives the keeper where the iteration stands. */
@@ -240,13 +260,15 @@ static gram_status keep(gram_context *g, struct cg *c, bool limits)
     const bool copied = g->backend->memory_copy != NULL, inside = c->phase != KRR_CG_BETWEEN;
     const size_t part = (size_t)(it->n * it->columns) * gram_dtype_size(it->dtype);
     const size_t work = (size_t)(it->n * c->vectors.columns) * gram_dtype_size(it->dtype);
-    const size_t numbers = gram_round64(4 * (size_t)it->columns * sizeof(double));
+    const size_t numbers = gram_round64(5 * (size_t)it->columns * sizeof(double));
     const size_t bytes = numbers + (copied ? part + 2 * work : 0);
     char *memory = gram_alloc(g, bytes), *at;
     struct krr_cg_state s = {.phase = c->phase,
                              .iterations = c->report->iterations,
                              .round = c->round,
                              .step = c->step,
+                             .least_step = c->least_step,
+                             .renewed_step = c->renewed_step,
                              .working = inside ? c->vectors.columns : 0,
                              .waiting = c->waiting,
                              .which = c->which,
@@ -288,11 +310,14 @@ static gram_status go_on(gram_context *g, struct cg *c, const struct krr_cg_stat
     memcpy(c->host, s->numbers, 3 * columns * sizeof(double));
     memset(c->host + 3 * columns, 0, 2 * columns * sizeof(double));
     memcpy(c->before, s->numbers + 3 * columns, columns * sizeof(double));
+    memcpy(c->least, s->numbers + 4 * columns, columns * sizeof(double));
     memcpy(c->which, s->which, columns * sizeof *c->which);
     memcpy(c->left, s->left, columns * sizeof *c->left);
     c->phase = s->phase;
     c->round = s->round;
     c->step = s->step;
+    c->least_step = s->least_step;
+    c->renewed_step = s->renewed_step;
     c->waiting = s->waiting;
     c->report->iterations = s->iterations;
     TRY(gram_krr_store(g, c->numbers, c->host, 5 * columns * sizeof(double)));
@@ -307,8 +332,18 @@ static gram_status go_on(gram_context *g, struct cg *c, const struct krr_cg_stat
 
 /* ---- Rounds ---------------------------------------------------------------------------------- */
 
+/* The recursion ends below the tolerance, so that the true residual is there as well. */
+static bool has_converged(const struct cg *c, int64_t column)
+{
+    const double wanted = c->it->tolerance * norm_b(c, column);
+
+    if (c->it->renew)
+        return c->renewed && carried(c, column) <= wanted;
+    return carried(c, column) <= leaves_at * wanted;
+}
+
 /* Columns whose recursion is below the tolerance leave the round: the last ones take their places.
- * The recursion ends below the tolerance, so that the true residual is there as well. */
+ */
 static gram_status leave(gram_context *g, struct cg *c)
 {
     int64_t before = c->vectors.columns;
@@ -316,7 +351,7 @@ static gram_status leave(gram_context *g, struct cg *c)
     for (int64_t j = c->vectors.columns - 1; j >= 0; j--) {
         int64_t column = c->which[j], last = c->vectors.columns - 1;
 
-        if (carried(c, column) > leaves_at * c->it->tolerance * norm_b(c, column))
+        if (!has_converged(c, column))
             continue;
         if (j < last) {
             TRY(copy_columns(g, c, column_of(c, c->vectors.r, j), column_of(c, c->vectors.r, last),
@@ -415,6 +450,69 @@ static gram_status ask_adviser(gram_context *g, struct cg *c)
     return changed ? begin_again(g, c) : GRAM_OK;
 }
 
+/* What of residuals that are renewed at most was wrong, and how far they have fallen. */
+static void judge(struct cg *c)
+{
+    for (int64_t j = 0; j < c->vectors.columns; j++) {
+        const int64_t column = c->which[j];
+        const double r = carried(c, column), gap = looked_at(c, column);
+
+        c->lost |= !(gap <= lost_at * r || r <= c->it->tolerance * norm_b(c, column));
+        c->before[column] = r / norm_b(c, column);
+        if (c->before[column] <= 0.5 * c->least[column]) {
+            c->least[column] = c->before[column];
+            c->least_step = c->step;
+        }
+    }
+    c->lost |= c->step - c->least_step > PATIENCE + c->least_step / 2;
+}
+
+/* The largest residuals since they were renewed. */
+static void note_largest(struct cg *c)
+{
+    for (int64_t j = 0; c->it->renew && j < c->vectors.columns; j++) {
+        const int64_t column = c->which[j];
+
+        if (carried(c, column) > c->before[column] * norm_b(c, column))
+            c->before[column] = carried(c, column) / norm_b(c, column);
+    }
+}
+
+/* Whether residuals have fallen so far that exact ones are wanted. */
+static bool is_due(const struct cg *c)
+{
+    const double part = c->step - c->renewed_step < RENEWED_STEPS ? 0 : renewed_at;
+    bool due;
+
+    if (!c->it->renew || c->renewed || c->phase != KRR_CG_READY)
+        return false;
+    due = c->step % KRR_CG_CHECK == 0;
+    for (int64_t j = 0; j < c->vectors.columns && !due; j++) {
+        const int64_t column = c->which[j];
+        const double r = carried(c, column) / norm_b(c, column);
+
+        due = r <= leaves_at * c->it->tolerance || r <= part * c->before[column];
+    }
+    return due;
+}
+
+/* The exact residuals of the columns at work, from which the directions go on. */
+static gram_status renew(gram_context *g, struct cg *c)
+{
+    const struct krr_cg *it = c->it;
+    double *norms = c->host + it->columns, *gaps = c->host + 4 * it->columns;
+
+    TRY(it->renew(g, it->renewer, c->vectors.columns, c->which, c->vectors.r, norms, gaps));
+    if (it->ranks)
+        TRY(gram_krr_ranks_numbers(g, it->ranks, c->host, 5 * it->columns));
+    TRY(gram_krr_store(g, c->vectors.norm_r, norms, (size_t)it->columns * sizeof *norms));
+    c->renewed = true;
+    c->renewed_step = c->step;
+    ++c->report->iterations; /* limits count its product */
+    judge(c);
+    return leave(g, c);
+}
+
 /* One iteration; *wanted: the keeper wants the state. */
 static gram_status iteration(gram_context *g, struct cg *c, bool *wanted)
 {
@@ -422,9 +520,11 @@ static gram_status iteration(gram_context *g, struct cg *c, bool *wanted)
     TRY(multiply(g, c, c->vectors.d));
     TRY(step(g, c, KRR_DESCEND));
     c->phase = KRR_CG_READY;
+    c->renewed = false;
     c->step++;
     ++c->report->iterations;
     TRY(fetch(g, c));
+    note_largest(c);
     tell_adviser(c);
     *wanted = c->it->keeper && c->it->keeper->told(g, c->it->keeper->user, largest(c));
     if (c->it->keeper)
@@ -446,9 +546,13 @@ static gram_status one_round(gram_context *g, struct cg *c)
         TRY(leave(g, c));
         TRY(ask_adviser(g, c)); /* where a state came before its answer */
     }
-    while (c->vectors.columns > 0 && !drifted) {
+    while (c->vectors.columns > 0 && !drifted && !c->lost) {
         if (at_limits(c))
             return c->it->keeper ? keep(g, c, true) : GRAM_OK;
+        if (is_due(c)) {
+            TRY(renew(g, c));
+            continue;
+        }
         TRY(iteration(g, c, &wanted));
         if (broken(c))
             return GRAM_OK;
@@ -505,7 +609,9 @@ static void give_up(struct cg *c)
 {
     for (int64_t j = 0; j < c->waiting; j++)
         tell(c, c->left[j], c->before[c->left[j]]);
-    if (c->waiting > 0 && !stopped(c))
+    if (c->waiting > 0 && c->lost)
+        c->report->end = KRR_CG_STALLED;
+    else if (c->waiting > 0 && !stopped(c))
         c->report->end = out_of_time(c) ? KRR_CG_SECONDS : KRR_CG_ITERATIONS;
 }
 
@@ -538,8 +644,9 @@ static gram_status start(gram_context *g, struct cg *c)
 static gram_status begin(gram_context *g, struct cg *c)
 {
     for (c->waiting = 0; c->waiting < c->it->columns; c->waiting++)
-        c->left[c->waiting] = c->waiting;
+        c->left[c->waiting] = c->waiting, c->least[c->waiting] = DBL_MAX;
     TRY(all_at_work(g, c));
+    c->renewed = true;
     return start(g, c);
 }
 
@@ -548,7 +655,7 @@ static gram_status between(gram_context *g, struct cg *c, bool *more)
 {
     bool last = c->round >= c->it->rounds || at_limits(c);
 
-    if (c->round > 0 || c->it->warm) {
+    if ((c->round > 0 && !c->it->renew) || c->it->warm) {
         TRY(true_residual(g, c, c->vectors.r, c->vectors.norm_r));
         TRY(fetch(g, c));
     }
@@ -594,7 +701,8 @@ static void lay_out(const gram_context *g, struct cg *c, char *memory, char *hos
     c->numbers = (double *)(void *)numbers;
     c->host = (double *)(void *)host;
     c->before = c->host + 5 * columns;
-    c->which = (int64_t *)(void *)(c->before + columns);
+    c->least = c->before + columns;
+    c->which = (int64_t *)(void *)(c->least + columns);
     c->left = c->which + columns;
     c->vectors = (struct krr_cg_step){.dtype = it->dtype,
                                       .n = it->n,
@@ -616,7 +724,7 @@ static void lay_out(const gram_context *g, struct cg *c, char *memory, char *hos
 
 gram_status gram_krr_cg(gram_context *g, const struct krr_cg *it, struct krr_cg_report *report)
 {
-    size_t host_bytes = 64 + (size_t)it->columns * (6 * sizeof(double) + 2 * sizeof(int64_t));
+    size_t host_bytes = 64 + (size_t)it->columns * (7 * sizeof(double) + 2 * sizeof(int64_t));
     struct cg c = {.it = it, .report = report, .end = gram_seconds() + it->seconds};
     struct krr_array memory;
     void *host;
@@ -638,63 +746,4 @@ gram_status gram_krr_cg(gram_context *g, const struct krr_cg *it, struct krr_cg_
     gram_free(g, host, host_bytes);
     gram_krr_free(g, &memory);
     return status;
-}
-
-/* ---- The solve of a machine ------------------------------------------------------------------ */
-
-static gram_status multiply_stored(gram_context *g, void *user, int64_t columns, const void *v,
-                                   void *out)
-{
-    const struct krr_iteration *it = user;
-    const struct krr_product op = {
-        .k = it->k, .ridge = it->ridge, .columns = columns, .v = v, .product = out};
-
-    if (!it->kernel)
-        return g->backend->krr->multiply(g, &op);
-    TRY(gram_krr_kernel_multiply(g, it->kernel, columns, v, out));
-    if (!g->backend->krr->wide_product)
-        gram_krr_add_ridge(it->k->dtype, it->k->n, columns, it->ridge, v, out);
-    return GRAM_OK;
-}
-
-static gram_status precondition_stored(gram_context *g, void *user, int64_t columns, const void *v,
-                                       void *out)
-{
-    struct krr_preconditioner p = *(const struct krr_preconditioner *)user;
-
-    p.columns = columns;
-    return g->backend->krr->apply(g, &p, v, out);
-}
-
-size_t gram_krr_iterate_bytes(const gram_context *g, int64_t n, int64_t columns, gram_dtype dtype)
-{
-    return gram_krr_cg_bytes(g, n, columns, dtype);
-}
-
-gram_status gram_krr_iterate(gram_context *g, const struct krr_iteration *it,
-                             struct krr_report *report)
-{
-    const struct krr_cg cg = {.dtype = it->k->dtype,
-                              .n = it->k->n,
-                              .columns = it->columns,
-                              .multiply = multiply_stored,
-                              .matrix = (void *)it,
-                              .precondition = precondition_stored,
-                              .preconditioner = (void *)it->p,
-                              .ridge = it->ridge,
-                              .b = it->b,
-                              .x = it->x,
-                              .tolerance = it->tolerance,
-                              .iterations = MACHINE_ITERATIONS,
-                              .rounds = it->look ? 0 : MACHINE_ROUNDS,
-                              .warm = it->warm,
-                              .check = KRR_CG_CHECK,
-                              .seconds = INFINITY,
-                              .lenient = true};
-    struct krr_cg_report found;
-
-    TRY(gram_krr_cg(g, &cg, &found));
-    report->residual = found.residual;
-    report->iterations = (int)found.iterations;
-    return GRAM_OK;
 }

@@ -465,6 +465,83 @@ static gram_status apply(gram_context *g, const struct krr_preconditioner *p, co
     return GRAM_OK;
 }
 
+/* The same of vectors in f64, where F is f32. */
+struct wide_job {
+    const struct krr_preconditioner *p;
+    const double *v;
+    double *out;
+    double *product; /* rank by columns for every chunk */
+};
+
+static void multiply_wide_chunk(void *arg, int64_t chunk, int thread)
+{
+    const struct wide_job *job = arg;
+    const struct krr_preconditioner *p = job->p;
+    const int64_t first = chunk * CHUNK, rows = gram_least(p->n - first, CHUNK);
+    double *product = job->product + chunk * p->rank * p->columns;
+
+    (void)thread;
+    for (int64_t k = 0; k < p->rank; k++)
+        for (int64_t j = 0; j < p->columns; j++) {
+            const float *f = (const float *)p->factor.data + k * p->n + first;
+            const double *v = job->v + j * p->n + first;
+            double s[8] = {0};
+            int64_t i = 0;
+
+            for (; i + 8 <= rows; i += 8)
+                for (int l = 0; l < 8; l++)
+                    s[l] += (double)f[i + l] * v[i + l];
+            for (; i < rows; i++)
+                s[0] += (double)f[i] * v[i];
+            product[j * p->rank + k] =
+                ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+        }
+}
+
+static void finish_wide_chunk(void *arg, int64_t chunk, int thread)
+{
+    const struct wide_job *job = arg;
+    const struct krr_preconditioner *p = job->p;
+    const int64_t first = chunk * CHUNK, rows = gram_least(p->n - first, CHUNK);
+
+    (void)thread;
+    for (int64_t j = 0; j < p->columns; j++) {
+        double *out = job->out + j * p->n + first;
+
+        memcpy(out, job->v + j * p->n + first, (size_t)rows * sizeof *out);
+        for (int64_t k = 0; k < p->rank; k++) {
+            const float *f = (const float *)p->factor.data + k * p->n + first;
+            const double t = KRR_KEEP * job->product[j * p->rank + k];
+
+            for (int64_t i = 0; i < rows; i++)
+                out[i] -= t * (double)f[i];
+        }
+        for (int64_t i = 0; i < rows; i++)
+            out[i] /= p->lambda;
+    }
+}
+
+static gram_status apply_wide(gram_context *g, const struct krr_preconditioner *p, const double *v,
+                              double *out)
+{
+    const int64_t chunks = chunks_of(p->n), total = p->rank * p->columns;
+    const size_t bytes = (size_t)(chunks * total + 1) * sizeof(double);
+    struct wide_job job = {p, v, out, gram_alloc(g, bytes)};
+
+    if (!job.product)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    if (p->rank > 0) {
+        gram_parallel_for(g, chunks, multiply_wide_chunk, &job);
+        for (int64_t i = total; i < chunks * total; i++)
+            job.product[i % total] += job.product[i];
+        gram_blas_potrs(GRAM_F64, GRAM_LOWER, p->rank, p->columns, p->inner.data, p->rank,
+                        job.product, p->rank);
+    }
+    gram_parallel_for(g, chunks, finish_wide_chunk, &job);
+    gram_free(g, job.product, bytes);
+    return GRAM_OK;
+}
+
 const struct gram_krr_passes cpu_krr_passes = {
     .dense_rows = DENSE_ROWS,
     .block_entries = BLOCK_ENTRIES,
@@ -485,4 +562,5 @@ const struct gram_krr_passes cpu_krr_passes = {
     .apply_cost = 60, /* F passes through the caches twice */
     .apply_bytes = apply_bytes,
     .apply = apply,
+    .apply_wide = apply_wide,
 };

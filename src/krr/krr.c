@@ -9,6 +9,7 @@
 #include "core/backend.h"
 #include "krr_passes.h"
 #include "krr_ranks.h"
+#include <math.h>
 #include <string.h>
 
 /* ---- Arrays ---------------------------------------------------------------------------------- */
@@ -306,6 +307,70 @@ gram_status gram_krr_matrix_create(gram_context *g, const gram_tensor *x,
             if (gram_cancelled(g))
                 return gram_fail(g, GRAM_CANCELLED, "cancelled");
         }
+    return GRAM_OK;
+}
+
+/* ---- The solve of a machine ------------------------------------------------------------------ */
+
+enum {
+    MACHINE_ITERATIONS = 300, /* of a machine's solve, in all rounds */
+    MACHINE_ROUNDS = 4
+};
+
+static gram_status multiply_stored(gram_context *g, void *user, int64_t columns, const void *v,
+                                   void *out)
+{
+    const struct krr_iteration *it = user;
+    const struct krr_product op = {
+        .k = it->k, .ridge = it->ridge, .columns = columns, .v = v, .product = out};
+
+    if (!it->kernel)
+        return g->backend->krr->multiply(g, &op);
+    TRY(gram_krr_kernel_multiply(g, it->kernel, columns, v, out));
+    if (!g->backend->krr->wide_product)
+        gram_krr_add_ridge(it->k->dtype, it->k->n, columns, it->ridge, v, out);
+    return GRAM_OK;
+}
+
+static gram_status precondition_stored(gram_context *g, void *user, int64_t columns, const void *v,
+                                       void *out)
+{
+    struct krr_preconditioner p = *(const struct krr_preconditioner *)user;
+
+    p.columns = columns;
+    return g->backend->krr->apply(g, &p, v, out);
+}
+
+size_t gram_krr_iterate_bytes(const gram_context *g, int64_t n, int64_t columns, gram_dtype dtype)
+{
+    return gram_krr_cg_bytes(g, n, columns, dtype);
+}
+
+gram_status gram_krr_iterate(gram_context *g, const struct krr_iteration *it,
+                             struct krr_report *report)
+{
+    const struct krr_cg cg = {.dtype = it->k->dtype,
+                              .n = it->k->n,
+                              .columns = it->columns,
+                              .multiply = multiply_stored,
+                              .matrix = (void *)it,
+                              .precondition = precondition_stored,
+                              .preconditioner = (void *)it->p,
+                              .ridge = it->ridge,
+                              .b = it->b,
+                              .x = it->x,
+                              .tolerance = it->tolerance,
+                              .iterations = MACHINE_ITERATIONS,
+                              .rounds = it->look ? 0 : MACHINE_ROUNDS,
+                              .warm = it->warm,
+                              .check = KRR_CG_CHECK,
+                              .seconds = INFINITY,
+                              .lenient = true};
+    struct krr_cg_report found;
+
+    TRY(gram_krr_cg(g, &cg, &found));
+    report->residual = found.residual;
+    report->iterations = (int)found.iterations;
     return GRAM_OK;
 }
 

@@ -17,16 +17,16 @@
 #include <float.h>
 #include <math.h>
 
-/* out = K v in f64, n by columns, where the context computes. */
-static gram_status multiply(gram_context *g, struct krr_problem *p, const void *v, void *out)
+gram_status gram_krr_multiply_wide(gram_context *g, struct krr_problem *p, int64_t columns,
+                                   const void *v, void *out)
 {
     const gram_tensor x = gram_krr_matrix(g, p->wide_x.data, p->n, p->width, GRAM_F64);
     struct krr_kernel k = {.x = &x, .kernel = &p->wide_kernel, .call = p->call, .ranks = p->ranks};
 
     p->products++;
     if (p->rows.read)
-        return gram_krr_rows_multiply(g, p, true, p->columns, v, out);
-    return gram_krr_kernel_multiply(g, &k, p->columns, v, out);
+        return gram_krr_rows_multiply(g, p, true, columns, v, out);
+    return gram_krr_kernel_multiply(g, &k, columns, v, out);
 }
 
 /* Of column j, from the product that lies in residual. */
@@ -61,7 +61,7 @@ gram_status gram_krr_residual(gram_context *g, struct krr_problem *p)
     if (status == GRAM_OK)
         status = gram_krr_allocate(g, bytes, &out);
     if (status == GRAM_OK)
-        status = multiply(g, p, v.data, out.data);
+        status = gram_krr_multiply_wide(g, p, p->columns, v.data, out.data);
     if (status == GRAM_OK)
         status = gram_krr_fetch(g, p->residual, out.data, bytes);
     gram_krr_free(g, &out);

@@ -2,7 +2,7 @@
  * krr_checkpoint.c - a solve of gram_krr_solve on the disk, from where another call goes on
  *
  * A safetensors file, little-endian, written whole or not at all.  Texts of its header:
- *   format     gram.krr_checkpoint.2
+ *   format     gram.krr_checkpoint.3
  *   version    of the library
  *   method     cg or centres
  *   refine     1 or 0, as options.refine
@@ -20,7 +20,7 @@
  *   best       f64, c by m: the one before, where alpha was not looked at yet
  *   residual   f64, c by m; norms: f64, 1 by c, or 4 by c.  What the next round, or this one,
  *              begins with
- *   cg.x       c by m, cg.r, cg.d: w by m, of the dtype of the iteration; cg.numbers: f64, 4 by c;
+ *   cg.x       c by m, cg.r, cg.d: w by m, of the dtype of the iteration; cg.numbers: f64, 5 by c;
  *              cg.which, cg.left: i64, c.  See struct krr_cg_state
  *
  * Nothing in it depends on the device or on the number of threads or ranks, of which the first one
@@ -39,7 +39,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FORMAT "gram.krr_checkpoint.2"
+#define FORMAT "gram.krr_checkpoint.3"
 
 enum counter {
     ROWS,
@@ -59,6 +59,9 @@ enum counter {
     WAITING,
     GROWS,
     LOOKED_AT, /* the column of the coefficients */
+    WIDE,
+    LEAST_STEP,
+    RENEWED_STEP,
     COUNTERS
 };
 
@@ -71,6 +74,11 @@ enum {
 
 static const double seconds_between = 60;
 static const int64_t most_count = INT64_C(1) << 53; /* of a file: none comes near the overflow */
+
+static bool has_centres(const struct krr_problem *p)
+{
+    return p->options.method == GRAM_KRR_CENTRES;
+}
 
 /* ---- Hashes ---------------------------------------------------------------------------------- */
 
@@ -220,7 +228,7 @@ static gram_status identify(gram_context *g, struct krr_problem *p)
                          (size_t)(p->n * p->columns) * sizeof *p->y);
     c->weights = gram_krr_hash(seed, p->ridge, (size_t)p->n * sizeof *p->ridge);
     c->centres = add_word(seed, (uint64_t)p->unknowns);
-    if (p->options.method == GRAM_KRR_CENTRES)
+    if (has_centres(p))
         TRY(add_rows(g, &c->centres, p->centres.data, p->unknowns, (size_t)p->width * size));
     TRY(hash_kernel(g, &p->kernel, &c->kernel));
     g->call = p->call;
@@ -280,22 +288,23 @@ static void put(struct made *m, const char *name, int type, int64_t rows, int64_
     m->sum += hash_of_array(&a);
 }
 
+/* The dtype of the iteration. */
+static gram_dtype dtype_of(const struct krr_problem *p, bool wide)
+{
+    return wide || has_centres(p) ? GRAM_F64 : p->dtype;
+}
+
 static void put_state(struct made *m, const struct krr_problem *p, const struct krr_cg_state *s)
 {
-    const int type = p->options.method == GRAM_KRR_CENTRES ? GRAM_F64 : (int)p->dtype;
+    const int type = (int)dtype_of(p, p->keep.wide);
     const bool inside = s->phase != KRR_CG_BETWEEN;
 
     put(m, "cg.x", type, p->columns, p->unknowns, s->x);
     put(m, "cg.r", type, inside ? s->working : 0, p->unknowns, s->r);
     put(m, "cg.d", type, inside ? s->working : 0, p->unknowns, s->d);
-    put(m, "cg.numbers", GRAM_F64, 4, p->columns, s->numbers);
+    put(m, "cg.numbers", GRAM_F64, 5, p->columns, s->numbers);
     put(m, "cg.which", GRAM_I64, -1, p->columns, s->which);
     put(m, "cg.left", GRAM_I64, -1, p->columns, s->left);
-}
-
-static const char *method_text(const struct krr_problem *p)
-{
-    return p->options.method == GRAM_KRR_CENTRES ? "centres" : "cg";
 }
 
 static void put_all(struct made *m, const struct krr_problem *p, enum krr_stage stage,
@@ -309,14 +318,16 @@ static void put_all(struct made *m, const struct krr_problem *p, enum krr_stage 
     counters[SHIFTED] = c->shifted, counters[PRECONDITIONED] = c->preconditioned;
     counters[STAGE] = (int64_t)stage;
     counters[GROWS] = c->growth.on, counters[LOOKED_AT] = c->growth.column;
+    counters[WIDE] = c->wide;
     if (s) {
         counters[CG_PHASE] = (int64_t)s->phase, counters[CG_ITERATIONS] = s->iterations;
         counters[CG_ROUND] = s->round, counters[CG_STEP] = s->step;
         counters[WORKING] = s->working, counters[WAITING] = s->waiting;
+        counters[LEAST_STEP] = s->least_step, counters[RENEWED_STEP] = s->renewed_step;
     }
     put_text(m, "format", FORMAT);
     put_text(m, "version", gram_version());
-    put_text(m, "method", method_text(p));
+    put_text(m, "method", has_centres(p) ? "centres" : "cg");
     put_text(m, "refine", p->options.refine ? "1" : "0");
     put_hash(m, "x", c->x);
     put_hash(m, "y", c->y);
@@ -505,7 +516,7 @@ static gram_status check_identity(gram_context *g, const struct krr_problem *p,
     const struct krr_checkpoint *c = &p->keep;
     const void *ridge;
 
-    TRY(check_text(g, file, "method", "the method", method_text(p)));
+    TRY(check_text(g, file, "method", "the method", has_centres(p) ? "centres" : "cg"));
     TRY(gram_model_need_vector(g, file, "ridge", GRAM_F64, 1, &ridge, NULL));
     if (krr_element(GRAM_F64, ridge, 0) != p->options.ridge)
         return gram_fail(g, GRAM_BAD_DATA,
@@ -520,14 +531,6 @@ static gram_status check_identity(gram_context *g, const struct krr_problem *p,
     return check_hash(g, file, "centres", "other centres", c->centres);
 }
 
-static bool all_finite(gram_dtype dtype, const void *data, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++)
-        if (!isfinite(krr_element(dtype, data, i)))
-            return false;
-    return true;
-}
-
 /* Finite numbers of that shape; rows < 0: a vector. */
 static gram_status need(gram_context *g, const struct gram_model_file *file, const char *name,
                         gram_dtype dtype, int64_t rows, int64_t columns, const void **data)
@@ -537,9 +540,10 @@ static gram_status need(gram_context *g, const struct gram_model_file *file, con
 
     TRY(gram_model_need(g, file, name, (int)dtype, rows < 0 ? 1 : 2, shape, &a));
     *data = a->data;
-    if (all_finite(dtype, a->data, rows < 0 ? a->shape[0] : a->shape[0] * a->shape[1]))
-        return GRAM_OK;
-    return gram_model_bad(g, file, "array \"%s\" has a number that is not finite", name);
+    for (int64_t i = 0; i < (rows < 0 ? a->shape[0] : a->shape[0] * a->shape[1]); i++)
+        if (!isfinite(krr_element(dtype, a->data, i)))
+            return gram_model_bad(g, file, "array \"%s\" has a number that is not finite", name);
+    return GRAM_OK;
 }
 
 /* The first `count` of the numbers are different, from 0 to below. */
@@ -579,7 +583,10 @@ static gram_status check_counters(gram_context *g, const struct krr_problem *p,
                                     [WORKING] = p->columns,
                                     [WAITING] = p->columns,
                                     [GROWS] = 1,
-                                    [LOOKED_AT] = p->columns - 1};
+                                    [LOOKED_AT] = p->columns - 1,
+                                    [WIDE] = 1,
+                                    [LEAST_STEP] = most_count,
+                                    [RENEWED_STEP] = most_count};
 
     for (int i = 0; i < COUNTERS; i++)
         if (counter[i] < (i <= UNKNOWNS ? most[i] : 0) || counter[i] > most[i])
@@ -642,24 +649,24 @@ static gram_status take_iteration(gram_context *g, const struct krr_problem *p,
                                   const struct gram_model_file *file, const int64_t *counter,
                                   struct krr_cg_state *s)
 {
-    const gram_dtype dtype = p->options.method == GRAM_KRR_CENTRES ? GRAM_F64 : p->dtype;
+    const gram_dtype dtype = dtype_of(p, counter[WIDE] != 0);
     const void *numbers, *which, *left;
 
     *s = (struct krr_cg_state){.phase = (enum krr_cg_phase)counter[CG_PHASE],
                                .iterations = counter[CG_ITERATIONS],
                                .round = counter[CG_ROUND],
                                .step = counter[CG_STEP],
+                               .least_step = counter[LEAST_STEP],
+                               .renewed_step = counter[RENEWED_STEP],
                                .working = counter[WORKING],
                                .waiting = counter[WAITING]};
     TRY(need(g, file, "cg.x", dtype, p->columns, p->unknowns, &s->x));
     TRY(need(g, file, "cg.r", dtype, s->working, p->unknowns, &s->r));
     TRY(need(g, file, "cg.d", dtype, s->working, p->unknowns, &s->d));
-    TRY(need(g, file, "cg.numbers", GRAM_F64, 4, p->columns, &numbers));
+    TRY(need(g, file, "cg.numbers", GRAM_F64, 5, p->columns, &numbers));
     TRY(gram_model_need_vector(g, file, "cg.which", GRAM_I64, p->columns, &which, NULL));
     TRY(gram_model_need_vector(g, file, "cg.left", GRAM_I64, p->columns, &left, NULL));
-    s->numbers = numbers;
-    s->which = which;
-    s->left = left;
+    s->numbers = numbers, s->which = which, s->left = left;
     if (are_different(g, s->which, s->working, p->columns) &&
         are_different(g, s->left, s->waiting, p->columns) && s->working <= s->waiting)
         return GRAM_OK;
@@ -677,9 +684,8 @@ static gram_status check_file(gram_context *g, const struct krr_problem *p,
     TRY(gram_model_need_vector(g, file, "counters", GRAM_I64, COUNTERS, &data, NULL));
     counter = data;
     TRY(check_counters(g, p, file, counter));
-    c->stage = (int)counter[STAGE];
-    c->round = counter[ROUND];
-    c->shifted = counter[SHIFTED];
+    c->stage = (int)counter[STAGE], c->round = counter[ROUND];
+    c->shifted = counter[SHIFTED], c->wide = counter[WIDE];
     c->preconditioned = counter[PRECONDITIONED];
     TRY(gram_model_need_vector(g, file, "history", GRAM_F64, -1, &out[1], &c->iterations));
     TRY(take_pivots(g, p, file, c));
@@ -690,8 +696,7 @@ static gram_status check_file(gram_context *g, const struct krr_problem *p,
         TRY(need(g, file, "best", GRAM_F64, p->columns, p->unknowns, &out[2]));
     TRY(need(g, file, "residual", GRAM_F64, p->columns, p->unknowns, &data));
     c->residual_before = data;
-    TRY(need(g, file, "norms", GRAM_F64, p->options.method == GRAM_KRR_CENTRES ? 4 : 1, p->columns,
-             &data));
+    TRY(need(g, file, "norms", GRAM_F64, has_centres(p) ? 4 : 1, p->columns, &data));
     c->norms_before = data;
     return c->stage == KRR_ITERATING ? take_iteration(g, p, file, counter, &c->state) : GRAM_OK;
 }
@@ -772,8 +777,7 @@ gram_status gram_krr_checkpoint_open(gram_context *g, struct krr_problem *p)
     if (!o->checkpoint)
         return GRAM_OK;
     c->path = o->checkpoint;
-    c->every = o->checkpoint_iterations;
-    c->seconds = o->checkpoint_seconds;
+    c->every = o->checkpoint_iterations, c->seconds = o->checkpoint_seconds;
     if (c->every == 0 && c->seconds == 0)
         c->seconds = seconds_between;
     c->last = gram_seconds();

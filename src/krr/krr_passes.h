@@ -160,6 +160,10 @@ struct gram_krr_passes {
     /* out = P^-1 v; they do not overlap */
     gram_status (*apply)(gram_context *g, const struct krr_preconditioner *p, const void *v,
                          void *out);
+    /* The same of vectors in f64 where F is f32, with sums in f64.  NULL: `apply` has such sums,
+     * and takes what f32 has of a vector, and then the rest. */
+    gram_status (*apply_wide)(gram_context *g, const struct krr_preconditioner *p, const double *v,
+                              double *out);
 };
 
 /* ---- Between the files of this folder -------------------------------------------------------- */
@@ -183,7 +187,7 @@ struct krr_iteration {
     void *x;
 };
 
-/* cg.c */
+/* krr.c */
 gram_status gram_krr_iterate(gram_context *g, const struct krr_iteration *it,
                              struct krr_report *report);
 size_t gram_krr_iterate_bytes(const gram_context *g, int64_t n, int64_t columns, gram_dtype dtype);
@@ -210,9 +214,11 @@ enum krr_cg_phase {
 struct krr_cg_state {
     enum krr_cg_phase phase;
     int64_t iterations, round, step; /* step: iterations of this round */
+    int64_t least_step, renewed_step;
     int64_t working, waiting;
     const int64_t *which, *left;
-    const double *numbers; /* norm_b, norm_r, rz, and what the round began with; of each column */
+    const double *numbers; /* of each column: norm_b, norm_r, rz, what the round began with, or the
+                              largest residual since they were renewed, and the least of these */
     const void *x, *r, *d;
 };
 
@@ -266,6 +272,13 @@ struct krr_cg {
      * Lanczos process; there is one round then, and the residual is the carried one.  Or NULL. */
     void (*observe)(void *observer, int64_t column, double rz, double curvature);
     void *observer;
+    /* NULL, or with one round and no looks: adds x of all columns to what the caller keeps, makes x
+     * 0, and writes the exact residuals of the columns at work in the place of r, and their norms,
+     * and those of what changed, to the numbers of all columns, which are on the host.  b is then
+     * not read again. */
+    gram_status (*renew)(gram_context *g, void *renewer, int64_t working, const int64_t *which,
+                         void *r, double *norms, double *gaps);
+    void *renewer;
     /* NULL: nobody.  A call that is cancelled gives it the state, too. */
     const struct krr_cg_keeper *keeper;
     const struct krr_cg_adviser *adviser; /* NULL: nobody */

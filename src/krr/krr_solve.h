@@ -33,6 +33,7 @@ struct krr_checkpoint {
     struct krr_pivots pivots;
     int64_t rank, round; /* rank: room of the pivots; round: those that are over */
     bool preconditioned, shifted;
+    bool wide; /* the iteration is in f64, though the points are not */
     struct krr_growth growth;
     const double *norms; /* norm_r, and further ones of CENTRES: norm_rows by columns */
     int64_t norm_rows;
@@ -135,6 +136,9 @@ gram_status gram_krr_put(gram_context *g, const struct gram_view *v, const doubl
 
 /* krr_certificate.c */
 
+/* out = K v in f64, of points in f64: n by columns, where the context computes. */
+gram_status gram_krr_multiply_wide(gram_context *g, struct krr_problem *p, int64_t columns,
+                                   const void *v, void *out);
 /* residual and norm_r of alpha, by a product in f64. */
 gram_status gram_krr_residual(gram_context *g, struct krr_problem *p);
 /* The largest norm_r / target, at most 1 where every column is good enough. */

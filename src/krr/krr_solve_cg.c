@@ -5,6 +5,12 @@
  * length 1, in the dtype of x, and adds e to alpha.  A column that is good enough has 0 in r and
  * leaves at once.  The preconditioner serves all rounds.
  *
+ * With refinement of f32 a round renews its residuals in f64 while it goes on (cg.c), so that it
+ * ends where the tolerance is reached, or where a product in f32 is as wrong as the residual is
+ * large: elements of K with an error of e each make a matrix of norm 2 e sqrt(n), which may be more
+ * than the least eigenvalue of A, and then no residual in f64 helps.  The next rounds are in f64,
+ * products and all, but for the preconditioner.
+ *
  * Where a round brings nothing and the ridge is small, the matrix may be singular to working
  * precision, and the targets not in its range.  Rounds then solve with sqrt(eps) max k(x, x) more
  * on the diagonal, which bounds the part of alpha that the matrix does not see.
@@ -22,10 +28,11 @@ enum {
     MOST_ROUNDS = 3,
     REFINING_ROUNDS = 30,
     SINGULAR_ITERATIONS = 200, /* of a round where the residual may grow without end */
-    CG_ROUNDS = 4              /* within one of them, from residuals in the dtype of x */
+    CG_ROUNDS = 4              /* within one of them, from residuals in its dtype */
 };
 
-/* A round in f32 that refinement follows need not go further: its product has some six digits. */
+/* A round in f32 that refinement follows need not go further where alpha is f32, too: its product
+ * has some six digits. */
 static const double refining_tolerance = 1e-4;
 
 struct rounds {
@@ -36,11 +43,14 @@ struct rounds {
     struct krr_preconditioner preconditioner;
     bool preconditioned;
     double mean;                              /* of the ridge */
-    struct krr_array vectors, product, ridge; /* b and x; of the dtype, on a GPU; on a GPU */
+    struct krr_array vectors, product, ridge; /* b and x; of f32, on a GPU; on a GPU */
+    gram_dtype dtype;                         /* of the vectors: that of x, or f64 */
     void *b, *x;
-    void *host; /* one vector array of the dtype */
-    size_t bytes;
-    double *diagonal; /* n: the ridge, and what is added to it */
+    void *host; /* one vector array of the dtype, and what apply_narrow needs */
+    size_t bytes, host_bytes;
+    struct krr_array narrow; /* of f64 vectors: what the preconditioner reads and writes in f32 */
+    double *diagonal;        /* n: the ridge, and what is added to it */
+    double *scale;           /* per column: what a round divides its residual by; 0: it is done */
     bool shifted;
 };
 
@@ -49,26 +59,63 @@ struct rounds {
 static gram_status multiply(gram_context *g, void *user, int64_t columns, const void *v, void *out)
 {
     struct rounds *r = user;
+    struct krr_problem *p = r->p;
 
-    r->p->products++;
-    if (r->p->rows.read)
-        TRY(gram_krr_rows_multiply(g, r->p, false, columns, v, out));
-    else
-        TRY(gram_krr_kernel_multiply(g, &r->kernel, columns, v, out));
+    if (p->keep.wide)
+        TRY(gram_krr_multiply_wide(g, p, columns, v, out));
+    else {
+        p->products++;
+        TRY(p->rows.read ? gram_krr_rows_multiply(g, p, false, columns, v, out)
+                         : gram_krr_kernel_multiply(g, &r->kernel, columns, v, out));
+    }
     if (!g->backend->krr->wide_product)
-        gram_krr_add_ridge(r->p->dtype, r->p->n, columns, r->diagonal, v, out);
+        gram_krr_add_ridge(r->dtype, p->n, columns, r->diagonal, v, out);
     return GRAM_OK;
+}
+
+/*
+ * P^-1 v of v in f64 by P^-1 in f32, whose sums are in f64: what f32 has of v, and then the rest.
+ * Rounding of v alone would be as large as P^-1 v where the norm of P is more than 1 / eps of its
+ * least eigenvalue.  Vectors pass through the host, which takes no time beside a product.
+ */
+static gram_status apply_narrow(gram_context *g, struct rounds *r,
+                                const struct krr_preconditioner *p, const void *v, void *out)
+{
+    const int64_t count = p->n * p->columns, room = p->n * r->p->columns;
+    const size_t bytes = (size_t)count * sizeof(float);
+    double *wide = r->host, *sum = wide + room;
+    float *here = (float *)(sum + room);
+    char *to = (char *)r->narrow.data + gram_round64((size_t)room * sizeof *here);
+
+    TRY(gram_krr_fetch(g, wide, v, 2 * bytes));
+    memset(sum, 0, 2 * bytes);
+    for (int part = 0; part < 2; part++) {
+        for (int64_t i = 0; i < count; i++) {
+            here[i] = (float)wide[i];
+            wide[i] -= (double)here[i];
+        }
+        TRY(gram_krr_store(g, r->narrow.data, here, bytes));
+        TRY(g->backend->krr->apply(g, p, r->narrow.data, to));
+        TRY(gram_krr_fetch(g, here, to, bytes));
+        for (int64_t i = 0; i < count; i++)
+            sum[i] += (double)here[i];
+    }
+    return gram_krr_store(g, out, sum, 2 * bytes);
 }
 
 static gram_status precondition(gram_context *g, void *user, int64_t columns, const void *v,
                                 void *out)
 {
-    struct krr_preconditioner p = *(const struct krr_preconditioner *)user;
+    struct rounds *r = user;
+    struct krr_preconditioner p = r->preconditioner;
 
     if (p.ranks)
         return gram_krr_ranks_apply(g, &p, columns, v, out);
     p.columns = columns;
-    return g->backend->krr->apply(g, &p, v, out);
+    if (r->dtype == p.dtype)
+        return g->backend->krr->apply(g, &p, v, out);
+    return g->backend->krr->apply_wide ? g->backend->krr->apply_wide(g, &p, v, out)
+                                       : apply_narrow(g, r, &p, v, out);
 }
 
 /* For so many pivots, where they are kept; those that are there stay. */
@@ -180,24 +227,53 @@ static gram_status review(gram_context *g, void *user, int64_t columns, double e
     return rank > 0 && r->preconditioned ? grow(g, r, rank, changed) : GRAM_OK;
 }
 
+static void free_vectors(gram_context *g, struct rounds *r)
+{
+    gram_krr_free(g, &r->vectors);
+    gram_krr_free(g, &r->product);
+    gram_krr_free(g, &r->narrow);
+    gram_free(g, r->host, r->host_bytes);
+    r->host = NULL;
+}
+
+/* Of the dtype of the rounds that follow. */
+static gram_status make_vectors(gram_context *g, struct rounds *r)
+{
+    const struct krr_problem *p = r->p;
+    const size_t count = (size_t)(p->n * p->columns);
+    const bool splits = p->keep.wide && !g->backend->krr->apply_wide;
+
+    r->dtype = p->keep.wide ? GRAM_F64 : p->dtype;
+    r->bytes = count * gram_dtype_size(r->dtype);
+    r->host_bytes = r->bytes + (splits ? count * (sizeof(double) + sizeof(float)) : 0);
+    r->host = gram_alloc(g, r->host_bytes);
+    if (!r->host)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", r->host_bytes);
+    TRY(gram_krr_allocate(g, 2 * gram_round64(r->bytes), &r->vectors));
+    r->b = r->vectors.data;
+    r->x = (char *)r->vectors.data + gram_round64(r->bytes);
+    if (splits)
+        TRY(gram_krr_allocate(g, 2 * gram_round64(count * sizeof(float)), &r->narrow));
+    if (g->backend->krr->wide_product && r->dtype != GRAM_F64)
+        TRY(gram_krr_allocate(g, r->bytes, &r->product));
+    r->kernel.narrow = r->product.data;
+    return GRAM_OK;
+}
+
 static gram_status prepare(gram_context *g, struct rounds *r)
 {
     struct krr_problem *p = r->p;
-    size_t part = (size_t)(p->n * p->columns) * gram_dtype_size(p->dtype);
+    const size_t bytes = (size_t)(p->n + p->columns) * sizeof *r->diagonal;
 
-    r->bytes = part;
-    r->host = gram_alloc(g, part);
-    r->diagonal = gram_alloc(g, (size_t)p->n * sizeof *r->diagonal);
-    if (!r->host || !r->diagonal)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", part);
+    r->diagonal = gram_alloc(g, bytes);
+    if (!r->diagonal)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    r->scale = r->diagonal + p->n;
+    memset(r->scale, 0, (size_t)p->columns * sizeof *r->scale);
     memcpy(r->diagonal, p->ridge, (size_t)p->n * sizeof *r->diagonal);
-    TRY(gram_krr_allocate(g, 2 * gram_round64(part), &r->vectors));
-    r->b = r->vectors.data;
-    r->x = (char *)r->vectors.data + gram_round64(part);
     TRY(gram_krr_send(g, r->diagonal, (size_t)p->n * sizeof *p->ridge, &r->ridge));
-    if (g->backend->krr->wide_product && p->dtype != GRAM_F64)
-        TRY(gram_krr_allocate(g, part, &r->product));
-    r->kernel.narrow = r->product.data;
+    p->keep.wide = p->keep.file && p->keep.wide; /* rounds may be made more than once */
+    TRY(make_vectors(g, r));
     return make_preconditioner(g, r);
 }
 
@@ -206,6 +282,12 @@ static gram_status prepare(gram_context *g, struct rounds *r)
 static bool good_enough(const struct krr_problem *p, int64_t j)
 {
     return p->norm_r[j] <= p->target[j];
+}
+
+/* Whether a round in f32 has its residuals from f64. */
+static bool renews(const struct rounds *r)
+{
+    return r->p->options.refine && r->dtype == GRAM_F32 && !r->p->narrow_alpha;
 }
 
 /* b = r / |r| of the columns that are not good enough; returns the tolerance that they want. */
@@ -217,24 +299,57 @@ static double load_residuals(struct rounds *r)
     for (int64_t j = 0; j < p->columns; j++) {
         bool done = good_enough(p, j);
 
+        r->scale[j] = done ? 0 : p->norm_r[j];
         if (!done)
             tolerance = fmin(tolerance, 0.9 * p->target[j] / p->norm_r[j]);
         for (int64_t i = j * p->n; i < (j + 1) * p->n; i++)
-            krr_set_element(p->dtype, r->host, i, done ? 0 : p->residual[i] / p->norm_r[j]);
+            krr_set_element(r->dtype, r->host, i, done ? 0 : p->residual[i] / p->norm_r[j]);
     }
-    if (p->options.refine && p->dtype == GRAM_F32)
+    if (p->options.refine && r->dtype == GRAM_F32 && !renews(r))
         tolerance = fmax(tolerance, refining_tolerance);
     return tolerance;
 }
 
 /* alpha += |r| e. */
-static void add_answer(struct rounds *r)
+static gram_status add_answer(gram_context *g, struct rounds *r)
 {
     struct krr_problem *p = r->p;
 
+    TRY(gram_krr_fetch(g, r->host, r->x, r->bytes));
     for (int64_t j = 0; j < p->columns; j++)
-        for (int64_t i = j * p->n; i < (j + 1) * p->n && !good_enough(p, j); i++)
-            p->alpha[i] += p->norm_r[j] * krr_element(p->dtype, r->host, i);
+        for (int64_t i = j * p->n; i < (j + 1) * p->n && r->scale[j] > 0; i++)
+            p->alpha[i] += r->scale[j] * krr_element(r->dtype, r->host, i);
+    return GRAM_OK;
+}
+
+/* krr_cg.renew. */
+static gram_status renew(gram_context *g, void *user, int64_t working, const int64_t *which,
+                         void *residuals, double *norms, double *gaps)
+{
+    struct rounds *r = user;
+    struct krr_problem *p = r->p;
+    const size_t bytes = (size_t)(working * p->n) * gram_dtype_size(r->dtype);
+
+    TRY(add_answer(g, r));
+    memset(r->host, 0, r->bytes);
+    TRY(gram_krr_store(g, r->x, r->host, r->bytes));
+    TRY(gram_krr_residual(g, p));
+    TRY(gram_krr_fetch(g, r->host, residuals, bytes));
+    for (int64_t place = 0; place < working; place++) {
+        const int64_t j = which[place];
+        double sum = 0;
+
+        for (int64_t i = 0; i < p->n; i++) {
+            const double exact = p->residual[j * p->n + i] / r->scale[j];
+            const double gap = krr_element(r->dtype, r->host, place * p->n + i) - exact;
+
+            sum += gap * gap;
+            krr_set_element(r->dtype, r->host, place * p->n + i, exact);
+        }
+        norms[j] = p->norm_r[j] / r->scale[j];
+        gaps[j] = sqrt(sum);
+    }
+    return gram_krr_store(g, residuals, r->host, bytes);
 }
 
 /* Iterations that the limit of products allows a round.  It needs three further ones: for its own
@@ -263,20 +378,22 @@ static gram_status improve(gram_context *g, struct rounds *r, struct krr_cg_repo
     const struct krr_cg_keeper keeper = gram_krr_checkpoint_keeper(p, resumed);
     const struct krr_cg_adviser adviser = {begins, told, review, r};
     const int64_t left = iterations_left(p), done = resumed ? p->keep.state.iterations : 0;
-    const int rounds = left > 2 * CG_ROUNDS ? CG_ROUNDS : 1;
-    struct krr_cg cg = {.dtype = p->dtype,
+    const int rounds = left > 2 * CG_ROUNDS && !renews(r) ? CG_ROUNDS : 1;
+    struct krr_cg cg = {.dtype = r->dtype,
                         .n = p->n,
                         .columns = p->columns,
                         .multiply = multiply,
                         .matrix = r,
                         .precondition = r->preconditioned ? precondition : NULL,
-                        .preconditioner = &r->preconditioner,
+                        .preconditioner = r,
                         .ridge = r->ridge.data,
                         .b = r->b,
                         .x = r->x,
                         .iterations = done + left - left / KRR_CG_CHECK - (rounds - 1),
                         .rounds = rounds,
-                        .check = KRR_CG_CHECK,
+                        .check = renews(r) ? 0 : KRR_CG_CHECK,
+                        .renew = renews(r) ? renew : NULL,
+                        .renewer = r,
                         .keeper = p->keep.path ? &keeper : NULL,
                         .adviser = p->keep.growth.on ? &adviser : NULL,
                         .ranks = p->ranks};
@@ -287,13 +404,12 @@ static gram_status improve(gram_context *g, struct rounds *r, struct krr_cg_repo
     if (!r->shifted && gram_krr_singular_ridge(p) > 0 && cg.iterations > SINGULAR_ITERATIONS)
         cg.iterations = p->keep.part = SINGULAR_ITERATIONS;
     cg.seconds = gram_krr_seconds_left(p);
+    p->keep.norms = r->scale;
     TRY(gram_krr_store(g, r->b, r->host, r->bytes));
     TRY(gram_krr_cg(g, &cg, report));
     if (report->end == KRR_CG_ITERATIONS && p->keep.part < INT64_MAX)
         report->end = KRR_CG_STALLED; /* the round's own limit is not the caller's */
-    TRY(gram_krr_fetch(g, r->host, r->x, r->bytes));
-    add_answer(r);
-    return GRAM_OK;
+    return add_answer(g, r);
 }
 
 static gram_status one_round(gram_context *g, struct rounds *r, struct krr_cg_report *report)
@@ -306,6 +422,7 @@ static gram_status one_round(gram_context *g, struct rounds *r, struct krr_cg_re
     status = gram_krr_residual(g, r->p);
     if (status == GRAM_CANCELLED)
         gram_krr_checkpoint_write(g, r->p, KRR_TO_LOOK_AT);
+    r->p->keep.norms = r->p->norm_r;
     return status;
 }
 
@@ -329,10 +446,27 @@ static bool out_of_limits(const struct krr_problem *p)
     return iterations_left(p) < 1 || gram_krr_out_of_time(p);
 }
 
-/* What bounds the part of alpha that the matrix does not see. */
-static double shift_of(const struct krr_problem *p)
+/* Whether the next round is to be in f64 because rounding ended this one, in which f64 had its
+ * part. */
+static bool wants_width(const struct rounds *r, const struct krr_cg_report *last, bool halved)
 {
-    return sqrt(p->dtype == GRAM_F32 ? FLT_EPSILON : DBL_EPSILON) * p->most_diagonal;
+    if (!renews(r))
+        return false;
+    return last->end == KRR_CG_STALLED || last->end == KRR_CG_INDEFINITE ||
+           last->end == KRR_CG_PRECONDITIONER || (last->end == KRR_CG_REACHED && !halved);
+}
+
+static gram_status widen(gram_context *g, struct rounds *r)
+{
+    r->p->keep.wide = true;
+    free_vectors(g, r);
+    return make_vectors(g, r);
+}
+
+/* What bounds the part of alpha that the matrix does not see. */
+static double shift_of(const struct rounds *r)
+{
+    return sqrt(r->dtype == GRAM_F32 ? FLT_EPSILON : DBL_EPSILON) * r->p->most_diagonal;
 }
 
 static gram_status add_shift(gram_context *g, struct rounds *r)
@@ -341,14 +475,14 @@ static gram_status add_shift(gram_context *g, struct rounds *r)
 
     r->shifted = p->keep.shifted = true;
     for (int64_t i = 0; i < p->n; i++)
-        r->diagonal[i] += shift_of(p);
+        r->diagonal[i] += shift_of(r);
     return gram_krr_store(g, r->ridge.data, r->diagonal, (size_t)p->n * sizeof *r->diagonal);
 }
 
 /* True if more is on the diagonal now, and was not before. */
 static gram_status shift(gram_context *g, struct rounds *r, bool *done)
 {
-    *done = !r->shifted && r->p->least_ridge < shift_of(r->p);
+    *done = !r->shifted && r->p->least_ridge < shift_of(r);
     return *done ? add_shift(g, r) : GRAM_OK;
 }
 
@@ -379,7 +513,9 @@ static gram_status iterate(gram_context *g, struct rounds *r, struct krr_cg_repo
             TRY(gram_krr_residual(g, p)); /* of the best one */
         if (c->kept && excess > 1)
             break;
-        if (last->end == KRR_CG_PRECONDITIONER) /* rounding made it indefinite */
+        if (excess > 1 && wants_width(r, last, excess <= 0.5 * before))
+            TRY(widen(g, r));
+        else if (last->end == KRR_CG_PRECONDITIONER) /* rounding made it indefinite */
             r->preconditioned = c->preconditioned = false;
         else if (excess > 0.5 * before)
             TRY(shift(g, r, &on));
@@ -434,10 +570,8 @@ gram_status gram_krr_rounds(gram_context *g, struct krr_problem *p, struct krr_c
         *p->kept = r.preconditioner;
     else
         gram_krr_preconditioner_destroy(g, &r.preconditioner);
-    gram_krr_free(g, &r.vectors);
-    gram_krr_free(g, &r.product);
+    free_vectors(g, &r);
     gram_krr_free(g, &r.ridge);
-    gram_free(g, r.host, r.bytes);
-    gram_free(g, r.diagonal, (size_t)p->n * sizeof *r.diagonal);
+    gram_free(g, r.diagonal, (size_t)(p->n + p->columns) * sizeof *r.diagonal);
     return status;
 }

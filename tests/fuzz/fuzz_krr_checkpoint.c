@@ -48,7 +48,7 @@ static double walk(const struct krr_problem *p)
         sum += krr_element(GRAM_F64, c->state.x, i);
     for (int64_t i = 0; i < c->state.working * p->unknowns; i++)
         sum += krr_element(GRAM_F64, c->state.r, i) + krr_element(GRAM_F64, c->state.d, i);
-    for (int64_t i = 0; i < 4 * COLUMNS; i++)
+    for (int64_t i = 0; i < 5 * COLUMNS; i++)
         sum += c->state.numbers[i];
     for (int64_t i = 0; i < c->state.working; i++)
         require(c->state.which[i] >= 0 && c->state.which[i] < COLUMNS);

@@ -345,6 +345,32 @@ static void refines(struct harness *h)
     }
 }
 
+/* Rows that are there four times with other targets, and a ridge far below what f32 has of the
+ * diagonal: conjugate gradients by products in f32 alone stall, whatever refines them. */
+static void reaches_a_small_ridge_in_f32(struct harness *h)
+{
+    static const double ridges[] = {1e-5, 1e-7, 1e-9};
+
+    for (size_t t = 0; t < sizeof ridges / sizeof *ridges; t++) {
+        struct call *c = call_open(h, GRAM_F32, MOST_N, 2);
+        gram_status status;
+
+        for (int64_t i = c->n / 4 * WIDTH; i < c->n * WIDTH; i++)
+            set_number(c->dtype, c->x, i, get_number(c->dtype, c->x, i % (c->n / 4 * WIDTH)));
+        c->options.method = GRAM_KRR_CG;
+        c->options.ridge = ridges[t];
+        c->options.rank = 10;
+        c->options.tolerance = 1e-4;
+        c->options.refine = 1;
+        wide_alpha(c);
+        status = call_run(h, c);
+        CHECK(h, status == GRAM_OK && c->report.reached, "ridge %g: the residual is %g: %s",
+              ridges[t], c->report.residual, gram_message(h->g));
+        check_certificate(h, c);
+        free(c);
+    }
+}
+
 /* The tolerance is one of the error of predictions. */
 static void held_out(struct harness *h)
 {
@@ -720,22 +746,23 @@ static void refuses_and_says_why(struct harness *h)
 }
 
 static const struct test_function tests[] = {
-    {                    "solves",                     solves},
-    {                "any_layout",                 any_layout},
-    {              "certificates",               certificates},
-    {                   "refines",                    refines},
-    {                  "held_out",                   held_out},
-    {                    "limits",                     limits},
-    {          "limit_of_a_round",           limit_of_a_round},
-    {               "warm_starts",                warm_starts},
-    {                "indefinite",                 indefinite},
-    {           "without_a_ridge",            without_a_ridge},
-    {             "nothing_to_do",              nothing_to_do},
-    {                 "cancelled",                  cancelled},
+    {                      "solves",                       solves},
+    {                  "any_layout",                   any_layout},
+    {                "certificates",                 certificates},
+    {                     "refines",                      refines},
+    {"reaches_a_small_ridge_in_f32", reaches_a_small_ridge_in_f32},
+    {                    "held_out",                     held_out},
+    {                      "limits",                       limits},
+    {            "limit_of_a_round",             limit_of_a_round},
+    {                 "warm_starts",                  warm_starts},
+    {                  "indefinite",                   indefinite},
+    {             "without_a_ridge",              without_a_ridge},
+    {               "nothing_to_do",                nothing_to_do},
+    {                   "cancelled",                    cancelled},
  /* On the CPU alone: */
-    {"same_bits_with_any_threads", same_bits_with_any_threads},
-    {            "without_memory",             without_memory},
-    {      "refuses_and_says_why",       refuses_and_says_why},
+    {  "same_bits_with_any_threads",   same_bits_with_any_threads},
+    {              "without_memory",               without_memory},
+    {        "refuses_and_says_why",         refuses_and_says_why},
 };
 
 int main(void)
