@@ -257,13 +257,13 @@ typedef struct gram_krr_options {
  *
  * BLOCKS: block coordinate descent.  A block of n / 32 rows, 256 at least and 4,000 at most, is
  * drawn without replacement, and its part of alpha becomes the best one beside the others, by a
- * Cholesky factorisation in f64.  A pass over all blocks takes the time of two products of CG, for
- * nothing of the size of n but vectors; an answer is there from the first block on, where a
- * preconditioner of CG is still being made.  The error never grows in the norm of K + diag(ridge /
- * weight), its residual may.  It ends at options.time_limit, which leaves time for the certificate,
- * after as many passes as options.products says, or where the residuals of a pass may be small
- * enough and the true one is.  CG is quicker to a small residual.  After Tu et al.,
- * arXiv:1602.05310, and Rathore et al., arXiv:2407.10070.
+ * Cholesky factorisation in f64; the point from which it does so has momentum after Nesterov, as
+ * much as the residuals of the passes so far allow.  A pass over all blocks takes the time of two
+ * products of CG, for nothing of the size of n but vectors; an answer is there from the first block
+ * on, where a preconditioner of CG is still being made.  It ends at options.time_limit, which
+ * leaves time for the certificate, after as many passes as options.products says, or where the
+ * residuals of a pass may be small enough and the true one is.  CG is quicker to a small residual.
+ * After Tu et al., arXiv:1602.05310, and Rathore et al., arXiv:2407.10070.
  *
  * Rows from a disk: with options.rows, x is NULL, and CENTRES reads the points in blocks of some
  * megabytes, once for each two products and once before the first, so that nothing of n by d is in

@@ -521,6 +521,7 @@ static void finish_wide_chunk(void *arg, int64_t chunk, int thread)
     }
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): out is written */
 static gram_status apply_wide(gram_context *g, const struct krr_preconditioner *p, const double *v,
                               double *out)
 {

@@ -379,6 +379,16 @@ def test_ctrl_c_ends_a_solve_by_rows():
     assert gram.krr_solve(None, y, rows=x, ridge=1e-3, centres=x[:9], **KERNEL).shape == (9, 2)
 
 
+def test_momentum_of_blocks():
+    """Fifteen passes without it leave 0.040 of y."""
+    rng, report = np.random.default_rng(5), {}
+    x = rng.normal(size=(2048, 8)).astype(np.float32)
+    y = (np.sin(x[:, 0] * 2) + 0.1 * rng.normal(size=2048)).astype(np.float32)
+    gram.krr_solve(x, y, kernel="gaussian", bandwidth=4, ridge=2e-3, method="blocks", products=16,
+                   tolerance=1e-9, report=report)  # fmt: skip
+    assert report["residual"] < 0.026
+
+
 def test_the_memory_of_a_preconditioner():
     x, y = problem(300)
     told = {}
