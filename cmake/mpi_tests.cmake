@@ -31,7 +31,7 @@ foreach(name test_mpi_kron test_mpi_trouble)
             PROCESSORS ${ranks} ENVIRONMENT "${GRAM_MPI_ENVIRONMENT}")
     endforeach()
 endforeach()
-foreach(name test_mpi_matmul test_mpi_krr test_mpi_nearest)
+foreach(name test_mpi_matmul test_mpi_krr test_mpi_nearest test_mpi_eigh_kernel)
     foreach(ranks 2 3 5)
         gram_test(${name}_${ranks} c 1200
             ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${name}>)

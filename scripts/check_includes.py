@@ -42,7 +42,7 @@ STANDS_ON = {
     "pairwise": {"linalg", "kron", "multi"},
     "kron": {"multi"},
     "linalg": {"kron"},
-    "eigh": {"pairwise", "linalg"},
+    "eigh": {"pairwise", "linalg", "multi"},
     "layers": {"kron"},
     "optim": {"linalg"},
     "krr": {"kron", "multi"},

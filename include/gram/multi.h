@@ -72,6 +72,26 @@ GRAM_API gram_status gram_matrix_power_many(const gram_group *group, const gram_
                                             const gram_matrix_power_options *options,
                                             gram_tensor *const *out, gram_tensor *const *info);
 
+/* ---- Pairs of a kernel matrix by several ranks ---------------------------------------------- */
+
+/*
+ * gram_eigh_kernel, computed by the ranks of a communicator (see below).  Each rank calls it with
+ * its rows of x and of vectors (or NULL), any number of them, or none: the points are those of all
+ * ranks, rank by rank.  All ranks get the same values, options.report and info.  There are no
+ * batches, and the dtype is f32 or f64.
+ *
+ * The products are shared as in gram_kernel_matmul_multi; besides, each rank has the points of all,
+ * and does the rest of the method, whose basis it holds.  Each product brings its rows to all.
+ * Everything that the ranks give is compared, apart from what lies in tensors.  Ranks need
+ * processors of one kind: it is they who find how many products are needed, and all of them get
+ * GRAM_NUMERICAL where they come to different numbers.  An error on one rank is one on all of them,
+ * with a message that names the rank and its reason.  The call waits for its work.
+ */
+GRAM_API gram_status gram_eigh_kernel_multi(gram_context *g, gram_communicator *communicator,
+                                            const gram_tensor *x, const gram_kernel_options *kernel,
+                                            const gram_eigh_options *options, gram_tensor *values,
+                                            gram_tensor *vectors, gram_tensor *info);
+
 /* ---- Communicators ------------------------------------------------------------------------- */
 
 /*

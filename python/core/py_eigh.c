@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "py_communicator.h"
 #include "py_functions.h"
 #include "py_operator.h"
 #include "py_signatures.h"
@@ -42,7 +43,8 @@ enum { /* of eigh */
 
 enum { /* of eigh_kernel, after the points and the kernel; without vectors and background */
     KERNEL_OPTIONS = PY_K_COUNT,
-    KERNEL_COUNT = KERNEL_OPTIONS + OPTIONS - 2
+    KERNEL_COMMUNICATOR = KERNEL_OPTIONS + OPTIONS - 2,
+    KERNEL_COUNT
 };
 
 static const unsigned char eigh_words[] = {PY_a, PY_lower, OPTION_WORDS};
@@ -52,9 +54,9 @@ static const char *const drivers[] = {"auto",      "closed-form", "jacobi",  "di
                                       "bisection", "krylov",      "batched", NULL};
 /* The argument `vectors` is at the place that y has in functions of two sets of points. */
 static const unsigned char kernel_words[] = {
-    PY_x,     PY_vectors, PY_KERNEL_OPTION_WORDS, PY_select,   PY_first, PY_count,  PY_range,
-    PY_found, PY_driver,  PY_tolerance,           PY_products, PY_seed,  PY_report, PY_info,
-    PY_out};
+    PY_x,     PY_vectors,     PY_KERNEL_OPTION_WORDS, PY_select,   PY_first, PY_count,  PY_range,
+    PY_found, PY_driver,      PY_tolerance,           PY_products, PY_seed,  PY_report, PY_info,
+    PY_out,   PY_communicator};
 static const struct py_signature of_kernel = {"gram.eigh_kernel", kernel_words, KERNEL_COUNT, 1, 1};
 
 /* The arguments of both functions. */
@@ -252,45 +254,94 @@ static PyObject *decompose(PyObject *module, PyObject *const *args, Py_ssize_t n
     return end(&call, o, &r, status);
 }
 
+/* The arguments of eigh_kernel, and what they come to. */
+struct kernel_request {
+    PyObject *v[KERNEL_COUNT], *o[OPTIONS];
+    struct request r;
+    struct py_kernel kernel;
+    gram_tensor *x;
+};
+
+static int prepare_kernel(struct py_call *call, struct kernel_request *k)
+{
+    struct py_shape shape = {0};
+
+    k->x = py_input(call, "x", k->v[0]);
+    if (!k->x || py_kernel_options(call, k->v, &k->kernel) ||
+        py_side_output(call, "found", k->o[FOUND], &k->r.options.found) || py_place(call))
+        return -1;
+    shape.dtype = k->x->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
+    py_batch(&shape, k->x, 2);
+    py_kernel_batch(&shape, &k->kernel);
+    return make_outputs(call, k->o, shape, k->x->ndim >= 2 ? k->x->shape[k->x->ndim - 2] : 0,
+                        &k->r);
+}
+
+/* All ranks make the call. */
+static PyObject *decompose_together(struct py_call *call, struct kernel_request *k)
+{
+    struct request *r = &k->r;
+    struct py_communicator *ranks;
+    gram_status status = GRAM_OK;
+    gram_context *g = NULL;
+    bool ready;
+
+    ranks = py_communicator_take(call->state, call->function, k->v[KERNEL_COMMUNICATOR]);
+    if (!ranks)
+        return py_fail(call);
+    ready = prepare_kernel(call, k) == 0 && py_communicator_context(call, ranks, &g) == 0;
+    if (ready && call->query) {
+        PyErr_Format(PyExc_ValueError,
+                     "%s: communicator is given to gram.workspace, which has no "
+                     "answer for ranks",
+                     call->function);
+        ready = false;
+    }
+    if (ready)
+        PY_WORK(status, py_communicator_done(call, ranks, g,
+                                             gram_eigh_kernel_multi(
+                                                 g, ranks->c, k->x, &k->kernel.options, &r->options,
+                                                 r->values, r->to_vectors, r->info)));
+    else
+        py_communicator_fail(ranks);
+    ranks->busy = false;
+    return py_communicator_ended(call, g, ready, status) ? end(call, k->o, r, status)
+                                                         : py_fail(call);
+}
+
 static PyObject *decompose_kernel(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                                   PyObject *kwnames, bool query)
 {
-    struct request r = {of_kernel.name, GRAM_EIGH_OPTIONS_INIT, .vectors = true};
+    struct kernel_request k = {
+        .r = {of_kernel.name, GRAM_EIGH_OPTIONS_INIT, .vectors = true}
+    };
     struct py_state *state = py_state_of(module);
-    struct py_shape shape = {0};
-    struct py_kernel kernel;
+    struct request *r = &k.r;
     struct py_call call;
-    PyObject *v[KERNEL_COUNT], *o[OPTIONS];
-    gram_tensor *x;
     gram_status status;
 
-    if (py_parse(state, &of_kernel, args, nargs, kwnames, v))
+    if (py_parse(state, &of_kernel, args, nargs, kwnames, k.v))
         return NULL;
-    o[VECTORS] = v[1];
+    k.o[VECTORS] = k.v[1];
     for (int i = SELECT; i < BACKGROUND; i++)
-        o[i] = v[KERNEL_OPTIONS + i - SELECT];
-    o[BACKGROUND] = NULL;
+        k.o[i] = k.v[KERNEL_OPTIONS + i - SELECT];
+    k.o[BACKGROUND] = NULL;
     for (int i = INFO; i < OPTIONS; i++)
-        o[i] = v[KERNEL_OPTIONS + i - SELECT - 1];
-    if (read_options(o, &r, GRAM_EIGH_LARGEST) || py_open(&call, state, of_kernel.name))
+        k.o[i] = k.v[KERNEL_OPTIONS + i - SELECT - 1];
+    if (read_options(k.o, r, GRAM_EIGH_LARGEST) || py_open(&call, state, of_kernel.name))
         return NULL;
     call.query = query;
-    x = py_input(&call, "x", v[0]);
-    if (!x || py_kernel_options(&call, v, &kernel) ||
-        py_side_output(&call, "found", o[FOUND], &r.options.found) || py_place(&call))
-        return py_fail(&call);
-    shape.dtype = x->dtype == GRAM_F64 ? GRAM_F64 : GRAM_F32;
-    py_batch(&shape, x, 2);
-    py_kernel_batch(&shape, &kernel);
-    if (make_outputs(&call, o, shape, x->ndim >= 2 ? x->shape[x->ndim - 2] : 0, &r))
+    if (py_given(k.v[KERNEL_COMMUNICATOR]))
+        return decompose_together(&call, &k);
+    if (prepare_kernel(&call, &k))
         return py_fail(&call);
     if (query)
-        status = gram_eigh_kernel_workspace(call.g, x, &kernel.options, &r.options, r.values,
-                                            r.to_vectors, &call.need);
+        status = gram_eigh_kernel_workspace(call.g, k.x, &k.kernel.options, &r->options, r->values,
+                                            r->to_vectors, &call.need);
     else
-        PY_WORK(status, gram_eigh_kernel(call.g, x, &kernel.options, &r.options, r.values,
-                                         r.to_vectors, r.info));
-    return end(&call, o, &r, status);
+        PY_WORK(status, gram_eigh_kernel(call.g, k.x, &k.kernel.options, &r->options, r->values,
+                                         r->to_vectors, r->info));
+    return end(&call, k.o, r, status);
 }
 
 const char py_eigh_doc[] =
@@ -363,6 +414,9 @@ const char py_eigh_kernel_doc[] =
     "of the spectrum.\n\n"
     "x is (..., n, d), and options are those of gram.kernel.  The driver is \"krylov\", which\n"
     "works as gram.eigh describes, on the CPU and on a GPU.\n\n"
+    "communicator, a gram.Communicator, shares the products among its ranks: each one gives its\n"
+    "rows of x, any number of them, and gets all values and its rows of the vectors.  There are\n"
+    "no batches then, and every rank must make the call with the same options.\n\n"
     "Raises gram.LinAlgError if an item does not converge and info is not given, ValueError\n"
     "for shapes, dtypes and values that do not fit, and TypeError for arguments that are not\n"
     "arrays.\n\n"

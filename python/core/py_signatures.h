@@ -74,7 +74,7 @@
 #define PY_TEXT_eigh_kernel \
   "(x, *, vectors=True, kernel=\"laplace\", select=\"largest\", first=0, count=None,\n    " \
   "range=None, found=None, driver=\"auto\", tolerance=0.0, products=0, seed=0,\n    " \
-  "report=None, info=None, out=None,\n    " \
+  "report=None, info=None, out=None, communicator=None,\n    " \
   PY_KERNEL_TEXT ")\n--\n\n"
 
 #define PY_TEXT_eigh_operator \

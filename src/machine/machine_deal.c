@@ -68,9 +68,11 @@ static void add_shares(const struct hands *h)
     const struct machine_deal *d = h->d;
 
     for (int64_t leaf = 0; leaf < d->leaves; leaf++) {
+        const double *own = h->shares[leaf].importance;
+
         add_report(&d->job->report, &h->shares[leaf].report);
-        for (int64_t c = 0; c < d->columns; c++)
-            d->machine->importance[c] += h->shares[leaf].importance[c];
+        for (int64_t c = 0; own && c < d->columns; c++)
+            d->machine->importance[c] += own[c];
     }
 }
 

@@ -338,9 +338,9 @@ static gram_status make_leaves(gram_context *g, gram_machine *machine, int64_t l
     return machine->leaf ? GRAM_OK : gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the leaves");
 }
 
-/* The tree, and how its leaves are to be trained on `rest`, whose targets y are. */
+/* The tree, and how its leaves are to be trained on `rest`, whose targets are made here. */
 static gram_status plan_leaves(gram_context *g, struct large *l, const struct choice *best,
-                               struct choice *c, const struct machine_data *rest, char *y,
+                               struct choice *c, const struct machine_data *rest,
                                struct machine_leaf_rows *rows, gram_machine *machine)
 {
     TRY(gram_machine_choice_copy(g, best, c));
@@ -350,7 +350,7 @@ static gram_status plan_leaves(gram_context *g, struct large *l, const struct ch
     c->params.start = &c->metric;
     c->params.ridge_chosen = l->job->o.regularization == 0;
     c->params.ridge = l->ridge;
-    TRY(residuals(g, &l->train, &machine->base, y));
+    TRY(residuals(g, &l->train, &machine->base, (char *)rest->y));
     TRY(gram_machine_tree_build(g, &best->params, &l->train, leaf_rows(g, l), l->job->o.trees,
                                 &machine->tree, rows));
     TRY(make_leaves(g, machine, rows->leaves));
@@ -373,7 +373,7 @@ static gram_status correct(gram_context *g, struct large *l, const struct choice
     if (!y)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
     rest.y = y;
-    status = first ? plan_leaves(g, l, best, &c, &rest, y, &rows, machine) : GRAM_OK;
+    status = first ? plan_leaves(g, l, best, &c, &rest, &rows, machine) : GRAM_OK;
     status = share_choice(g, l, status, &c, y, bytes);
     if (status == GRAM_OK)
         status = gram_machine_ranks_rows(g, l->job, status, &rows);

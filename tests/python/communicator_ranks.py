@@ -94,6 +94,19 @@ def neighbours(ranks):
         gram.nearest(x[mine], count=2 + ranks.rank, communicator=ranks)
 
 
+def pairs(ranks):
+    """Sixty rows, of which rank 0 has ten: values, vectors, an error."""
+    x = RNG.normal(size=(60, 2))
+    mine = slice(0, 10) if ranks.rank == 0 else slice(10, 60)
+    more = {"kernel": "gaussian", "count": 3}
+    values, vectors = gram.eigh_kernel(x[mine], communicator=ranks, **more)
+    np.testing.assert_allclose(values, gram.eigh_kernel(x, vectors=False, **more), rtol=1e-9)
+    product = gram.kernel_matmul(x[mine], kernel="gaussian", v=vectors, communicator=ranks)
+    np.testing.assert_allclose(product, vectors * values, atol=1e-6)
+    with pytest.raises(ValueError, match="the ranks disagree: count is 2"):
+        gram.eigh_kernel(x[mine], communicator=ranks, count=2 + ranks.rank, vectors=False)
+
+
 def solves(ranks):
     """Eighty rows, of which rank 0 has thirty; a vector and weights; a report; limits; errors."""
     x, y, w = RNG.normal(size=(80, 3)), RNG.normal(size=(80, 2)), RNG.uniform(1, 2, 80)
@@ -202,6 +215,7 @@ def main():
             products(ranks)
             kernel_products(ranks)
             neighbours(ranks)
+            pairs(ranks)
             solves(ranks)
             errors(ranks)
             waiting(ranks, pathlib.Path(sys.argv[2]) / "ticked")
