@@ -16,7 +16,7 @@ struct fit_settings {
     const char *target, *weights, *categorical, *ignore; /* names of columns */
     const char *output, *chart, *trials, *class_weight;
     int task, automatic, fixed, kernel, metric, transform, solver, dtype, json, strict;
-    int category_statistics, mpi;
+    int category_statistics, loss, mpi;
     double holdout, p, q, metric_power, bandwidth, regularization, tolerance, validation, memory,
         time_limit, temperature;
     int64_t seed, iterations, ensemble, centres, leaf_rows, metric_rows, max_categories, top, trees;

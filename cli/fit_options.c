@@ -54,6 +54,9 @@ const struct option_row fit_column_options[] = {
     INTEGER("max-categories", 0, "N", AT(max_categories), "256", 2, 1e9,
             "the most features per column: if it has more categories, the most frequent have a "
             "feature each, and all others, including new ones, share one"),
+    CHOICE("loss", 0, "LOSS", AT(loss), "auto", "auto|squared|logistic",
+           "what two classes are learned by: least squares, kernel logistic regression, or the "
+           "better of the two"),
     CHOICE("category-statistics", 0, "WHEN", AT(category_statistics), "auto", "auto|none",
            "auto: give the levels of a category of many levels the mean of the target, too, where "
            "they differ by more than chance; none: do not"),
@@ -214,6 +217,7 @@ enum exit_status fit_options(const struct fit_settings *s, gram_machine_options 
     options->tolerance = or_zero(s->tolerance);
     options->validation = or_zero(s->validation);
     options->max_categories = s->max_categories;
+    options->loss = (gram_loss)s->loss;
     options->category_statistics = (gram_category_statistics)s->category_statistics;
     options->trees = s->trees > 0 ? (int)s->trees : 0;
     options->temperature = isnan(s->temperature) ? 0 : s->temperature == 0 ? -1 : s->temperature;

@@ -25,6 +25,7 @@ static const char *const columns[] = {
     "iterations",
     "metric",
     "metric_power",
+    "loss",
     "target_transform",
     "weight",
     "seconds",

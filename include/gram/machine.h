@@ -55,6 +55,12 @@ typedef enum gram_metric {
     GRAM_METRIC_FULL = 2,     /* a symmetric matrix */
 } gram_metric;
 
+typedef enum gram_loss {
+    GRAM_LOSS_AUTO = 0,    /* the better one */
+    GRAM_LOSS_SQUARED = 1, /* kernel ridge regression */
+    GRAM_LOSS_LOGISTIC = 2 /* kernel logistic regression: two classes, one leaf */
+} gram_loss;
+
 typedef enum gram_category_statistics {
     GRAM_STATISTICS_AUTO = 0,
     GRAM_STATISTICS_NONE = 1,
@@ -122,6 +128,7 @@ typedef struct gram_machine_options {
      * is the first, and the ranks of a communicator; or NULL. */
     const gram_group *group;
     gram_communicator *communicator;
+    gram_loss loss; /* of two classes; see gram_machine_fit */
 } gram_machine_options;
 
 /* clang-format off */
@@ -153,6 +160,16 @@ typedef struct gram_machine gram_machine;
  * ridge of one leaf that is no ensemble, which is solved without them at ridges around the
  * winner's, and with them at the best.  The former outputs give the score ("held_out" in place of
  * "leave_one_out"), probabilities and intervals.
+ *
+ * Loss: where there are two classes and one leaf, the winner's kernel and metric are also tried
+ * with the logistic loss: f is the minimum of
+ *   sum_i s_i log(1 + exp(-4 y_i (f_i - 1/2))) / 4 + r / 2 a^T K a,   y_i = 1 or -1,
+ * by iteratively reweighted least squares.  The leave-one-out outputs are those of the last of
+ * these systems, whose weights and targets stand.  The logistic loss is kept if the log loss of
+ * calibrated outputs is less by more than a standard error of the difference, or if it was asked
+ * for; such a machine is no ensemble.  GRAM_LOSS_LOGISTIC with another number of classes,
+ * with centres or with more rows than leaf_rows is refused.  After Zhu and Hastie, Kernel logistic
+ * regression and the import vector machine (2005).
  *
  * Ensembles: the trials that are best together, each with the mean of the outputs of those before
  * it (greedy selection with replacement), are scored again with the winner.  If the weighted mean

@@ -15,6 +15,7 @@ static const char *const solvers[] = {"auto", "cholesky", "cg", NULL};
 static const char *const transforms[] = {"auto", "none", "log", "sqrt", NULL};
 static const char *const metrics[] = {"auto", "diagonal", "full", NULL};
 static const char *const statistics[] = {"auto", "none", NULL};
+static const char *const losses[] = {"auto", "squared", "logistic", NULL};
 static const char *const dtypes[] = {"auto", "float32", "float64", NULL};
 
 #define AT(member) offsetof(gram_machine_options, member)
@@ -44,6 +45,7 @@ static const struct py_option rows[] = {
     {"category_statistics", AT(category_statistics), statistics,  PY_CHOICE},
     {              "trees",               AT(trees),       NULL,   PY_WHOLE},
     {        "temperature",         AT(temperature),       NULL,  PY_NUMBER},
+    {               "loss",                AT(loss),     losses,  PY_CHOICE},
 };
 
 enum {

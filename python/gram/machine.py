@@ -92,7 +92,8 @@ class Machine:
         metric_rows, ensemble (the most machines whose weighted mean is the model; 1: one), centres
         (of the machine that learns from all rows of a large table; -1: none), category_statistics
         ("none": no means of the target by the levels of a category), trees (of leaves, whose mean
-        predicts), temperature (of soft routing to leaves; -1: none).
+        predicts), temperature (of soft routing to leaves; -1: none), loss (of two classes:
+        "squared", "logistic").
 
         Several may train the leaves of a large table: GPUs of this process, whose names are then a
         list for device, and the ranks of a communicator (gram.Communicator), each of which calls

@@ -37,6 +37,7 @@ class _MachineOptions(TypedDict, total=False):
     category_statistics: Literal["auto", "none"]
     trees: int
     temperature: float
+    loss: Literal["auto", "squared", "logistic"]
 
 class _Score(TypedDict, total=False):
     metric: str

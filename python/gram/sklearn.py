@@ -262,7 +262,7 @@ class _Machine(BaseEstimator):
         names = (
             "p q bandwidth regularization iterations metric metric_power metric_rows ensemble "
             "centres solver target_transform time_limit validation max_categories memory_limit "
-            "category_statistics"
+            "category_statistics leaf_rows trees temperature loss"
         )
         options = {name: getattr(self, name, None) for name in names.split()}
         if not isinstance(self.random_state, numbers.Integral):
@@ -327,7 +327,8 @@ class RFMRegressor(RegressorMixin, _Machine):
     """A recursive feature machine: kernel ridge regression that learns which features matter.
 
     Parameters are those of gram.Machine.fit, and None selects its default (iterations=-1: no
-    feature learning; centres=-1: no machine of few centres for a large table).  X may hold nan for
+    feature learning; centres=-1: no machine of few centres for a large table; leaf_rows, trees and
+    temperature are those of the leaves of a table that is split).  X may hold nan for
     missing values, and may be a data frame of pandas or polars with categories, texts and missing
     values.  Sample weights that are whole numbers count rows, and others divide the regularization.
     device is "cpu", "cuda:0" and so on, time_limit is in seconds, and memory_limit in bytes.
@@ -365,6 +366,9 @@ class RFMRegressor(RegressorMixin, _Machine):
         solver="auto",
         max_categories=None,
         category_statistics="auto",
+        leaf_rows=None,
+        trees=None,
+        temperature=None,
         memory_limit=None,
         device="cpu",
         random_state=None,
@@ -417,7 +421,8 @@ class RFMClassifier(ClassifierMixin, _Machine):
 
     class_weight is None, "balanced" (all weights / (classes * weights of the class)) or a dict from
     classes to numbers of at least 0; a class that it does not name has 1.  The weights of the rows
-    are multiplied by those of their classes.
+    are multiplied by those of their classes.  loss of two classes is "squared", "logistic", or the
+    better one ("auto").
 
     Attributes: classes_, machine_ (gram.Machine), feature_importances_, trials_,
     n_features_in_.
@@ -447,12 +452,16 @@ class RFMClassifier(ClassifierMixin, _Machine):
         solver="auto",
         max_categories=None,
         category_statistics="auto",
+        leaf_rows=None,
+        trees=None,
+        temperature=None,
         memory_limit=None,
         device="cpu",
         random_state=None,
         verbose=False,
         n_jobs=None,
         class_weight=None,
+        loss="auto",
     ):
         _keep(self, locals())
 

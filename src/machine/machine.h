@@ -22,6 +22,7 @@
  *   machine_metric.c  from the average gradient outer product to the next metric
  *   machine_target.c  targets and scores; machine_targets.c several of them
  *   machine_permutation.c  permutation importance
+ *   machine_logistic.c  kernel logistic regression; machine_loss.c whether it is better
  *   machine_wide.c    the search's choice compared on more rows; machine_kept.c leaves that it has
  *                     had
  *   machine_limits.c  the rows of a leaf, by memory and by time
@@ -175,6 +176,7 @@ struct machine_params {
     bool ridge_chosen;       /* by leave-one-out: a solve that breaks down takes a larger one */
     bool rounds_known;       /* all of them are to be done: nothing decides among them */
     bool full;               /* a full metric */
+    gram_loss loss;          /* LOGISTIC; else that of least squares */
     double power;            /* W = M^power */
     gram_solver solver;
     double tolerance;
@@ -310,6 +312,14 @@ gram_status gram_machine_leaf_fit(gram_context *g, const struct machine_params *
                                   const struct machine_data *train,
                                   const struct machine_data *valid, struct machine_leaf *out,
                                   struct machine_report *report);
+
+/* Solves (K + diag(ridge / weights)) alpha = y.  Where f32 breaks down, f64 does it; a ridge that
+ * was chosen from fewer rows may be too small even so, and grows; at once where the matrix is not
+ * stored.  z are the features in the metric; z.x and alpha are where the context computes, z.y and
+ * z.weights on the host.  The report has the ridge. */
+gram_status gram_machine_leaf_solve(gram_context *g, const struct machine_params *params,
+                                    double bandwidth, const struct machine_data *z, void *alpha,
+                                    struct machine_report *report);
 
 /* out (rows by outputs, column-major f64) = the leaf's expansion at rows of x (row-major), both on
  * the host; and of x where the context computes. */
@@ -580,6 +590,9 @@ gram_status gram_machine_class_weights(gram_context *g, struct machine_job *job)
 void gram_machine_class_weights_json(struct gram_json_text *t, const struct machine_job *job,
                                      const struct machine_target *target);
 double gram_machine_row_weight(const struct machine_job *job, int64_t row);
+
+/* machine_loss.c: refuses the logistic loss where there is none. */
+gram_status gram_machine_loss_check(gram_context *g, const struct machine_job *job);
 
 /* machine_limits.c: memory, leaf_rows and stored_rows of a job; and, when the recipe is chosen,
  * leaf_rows or stage of a leaf that is larger than what is stored. */

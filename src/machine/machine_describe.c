@@ -26,6 +26,8 @@ static void describe_choices(struct gram_json_text *t, const struct machine_reci
         gram_json_add_word(t, "metric", p->full ? "full" : "diagonal");
         gram_json_add_pair(t, "metric_power", p->power);
     }
+    if (p->loss == GRAM_LOSS_LOGISTIC)
+        gram_json_add_word(t, "loss", "logistic");
     gram_json_add_word(t, "scaling", recipe->scaling == GRAM_ROBUST ? "robust" : "standardise");
     if (machine->target.classes == 0)
         gram_json_add_word(t, "target_transform", gram_machine_transform_name(recipe->transform));

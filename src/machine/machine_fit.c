@@ -242,10 +242,11 @@ static gram_status check_options(gram_context *g, const gram_machine_options *o)
     if ((unsigned)o->task > GRAM_CLASSIFICATION || (unsigned)o->solver > GRAM_SOLVER_CG ||
         (unsigned)o->metric > GRAM_METRIC_FULL ||
         (unsigned)o->target_transform > GRAM_TRANSFORM_SQRT ||
-        (unsigned)o->category_statistics > GRAM_STATISTICS_NONE)
+        (unsigned)o->category_statistics > GRAM_STATISTICS_NONE ||
+        (unsigned)o->loss > GRAM_LOSS_LOGISTIC)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.task, solver, metric, target_transform or category_statistics is "
-                         "not a value of its type");
+                         "options.task, solver, metric, target_transform, category_statistics or "
+                         "loss is not a value of its type");
     return GRAM_OK;
 }
 
@@ -340,6 +341,8 @@ static gram_status fit(gram_context *g, struct machine_job *job, gram_machine **
     gram_status status = job_open(g, job);
 
     memset(&recipe, 0, sizeof recipe);
+    if (status == GRAM_OK)
+        status = gram_machine_loss_check(g, job);
     if (status == GRAM_OK)
         default_recipe(job, &recipe);
     TRY(gram_machine_ranks_open(g, job, status));

@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "machine_large.h"
+#include "machine_logistic.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -357,12 +358,9 @@ static void set_ridge(struct leaf_system *s, double ridge)
     s->report->ridge = fmax(s->report->ridge, ridge);
 }
 
-/* Solves (K + diag(ridge / weights)) alpha = y.  Where f32 breaks down, f64 does it; a ridge that
- * was chosen from fewer rows may be too small even so, and grows; at once where the matrix is not
- * stored.  z are the features in the metric; z.x and alpha are where the context computes, z.y and
- * z.weights on the host. */
-static gram_status solve(gram_context *g, const struct machine_params *params, double bandwidth,
-                         const struct machine_data *z, void *alpha, struct machine_report *report)
+gram_status gram_machine_leaf_solve(gram_context *g, const struct machine_params *params,
+                                    double bandwidth, const struct machine_data *z, void *alpha,
+                                    struct machine_report *report)
 {
     struct leaf_system s = {.params = params,
                             .z = z,
@@ -595,6 +593,22 @@ gram_status gram_machine_bandwidth(gram_context *g, const struct machine_params 
     return GRAM_OK;
 }
 
+/* The coefficients of a leaf whose rows are in its metric. */
+static gram_status find_coefficients(gram_context *g, const struct machine_params *params,
+                                     const struct machine_data *z, const struct machine_leaf *leaf,
+                                     struct machine_report *report)
+{
+    struct machine_logistic system = {0};
+    gram_status status;
+
+    if (params->loss != GRAM_LOSS_LOGISTIC)
+        return gram_machine_leaf_solve(g, params, leaf->bandwidth, z, leaf->alpha, report);
+    TRY(gram_machine_logistic_open(g, z->rows, &system));
+    status = gram_machine_logistic_fit(g, params, leaf->bandwidth, z, leaf->alpha, &system, report);
+    gram_machine_logistic_close(g, &system);
+    return status;
+}
+
 /* Trains one leaf in a given metric; data->x is where the context computes. */
 static gram_status train_once(gram_context *g, const struct machine_params *params,
                               const struct machine_data *data, const struct machine_metric *metric,
@@ -606,7 +620,7 @@ static gram_status train_once(gram_context *g, const struct machine_params *para
     TRY(gram_machine_metric_apply(g, metric, data->dtype, data->rows, data->x, leaf->x));
     z.x = leaf->x;
     TRY(gram_machine_bandwidth(g, params, &z, &leaf->bandwidth));
-    return solve(g, params, leaf->bandwidth, &z, leaf->alpha, report);
+    return find_coefficients(g, params, &z, leaf, report);
 }
 
 /* The mean squared error of rows with known targets, in which they count by their weights; valid->x

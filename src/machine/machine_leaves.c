@@ -87,6 +87,7 @@ static gram_status learn_rounds(gram_context *g, const struct machine_params *pa
     gram_status status;
 
     before.iterations--;
+    before.loss = GRAM_LOSS_SQUARED;
     before.tolerance = fmin(coarse * params->tolerance, 0.5);
     status = gram_machine_leaf_fit(g, &before, train, &none, &leaf, report);
     start = gram_seconds();
@@ -110,9 +111,11 @@ gram_status gram_machine_learn_metric(gram_context *g, const struct machine_job 
     int64_t held = validation_rows(job, params, all->rows);
     int64_t *rows = malloc((size_t)all->rows * sizeof *rows + 1);
     struct machine_encoded train = {0}, valid = {0};
+    struct machine_params squared = *params;
     struct machine_leaf leaf = {0};
     gram_status status;
 
+    squared.loss = GRAM_LOSS_SQUARED;
     if (!rows)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)all->rows);
     for (int64_t i = 0; i < all->rows; i++)
@@ -123,7 +126,7 @@ gram_status gram_machine_learn_metric(gram_context *g, const struct machine_job 
     if (status == GRAM_OK && held == 0)
         status = learn_rounds(g, params, &train.data, out, report);
     else if (status == GRAM_OK)
-        status = gram_machine_leaf_fit(g, params, &train.data, &valid.data, &leaf, report);
+        status = gram_machine_leaf_fit(g, &squared, &train.data, &valid.data, &leaf, report);
     if (status == GRAM_OK && held > 0)
         status = gram_machine_metric_copy(g, &leaf.metric, out);
     gram_machine_leaf_destroy(g, &leaf);

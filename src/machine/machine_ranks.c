@@ -89,6 +89,7 @@ gram_status gram_machine_ranks_open(gram_context *g, struct machine_job *job, gr
         {                 "options.ensemble", -1,                     job->o.ensemble},
         {           "options.max_categories", -1,               job->o.max_categories},
         {      "options.category_statistics", -1,          job->o.category_statistics},
+        {                     "options.loss", -1,                         job->o.loss},
         {         "the bits of options.seed", -1,                (int64_t)job->o.seed},
         {            "the number of classes", -1,                   job->kind.classes},
     };

@@ -14,6 +14,7 @@
  */
 #include "core/view.h"
 #include "machine_large.h"
+#include "machine_logistic.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -93,7 +94,9 @@ static gram_status attempt(gram_context *g, struct refit *r, const struct machin
     if (status == GRAM_OK)
         status = gram_machine_leaf_predict(g, &leaf, r->valid.rows, r->valid.x, r->tried);
     if (status == GRAM_OK)
-        error = gram_machine_squared_error(&r->valid, r->tried);
+        error = params->loss == GRAM_LOSS_LOGISTIC
+                    ? gram_machine_logistic_error(&r->valid, r->tried)
+                    : gram_machine_squared_error(&r->valid, r->tried);
     r->report->kernel_seconds += report.kernel_seconds;
     r->report->solve_seconds += report.solve_seconds;
     *better = error < better_share * r->error;
@@ -141,6 +144,8 @@ gram_status gram_machine_refit(gram_context *g, struct machine_params *params,
                                struct machine_leaf *leaf)
 {
     const double ridge = params->ridge;
+    /* By the logistic loss a ridge takes as long as some by least squares. */
+    const bool varies = params->ridge_chosen && params->loss != GRAM_LOSS_LOGISTIC;
     struct refit r;
     bool better;
     gram_status status = refit_open(g, data, report, &r);
@@ -148,9 +153,9 @@ gram_status gram_machine_refit(gram_context *g, struct machine_params *params,
     r.ends = ends;
     if (status == GRAM_OK)
         status = attempt(g, &r, params, &better);
-    if (status == GRAM_OK && params->ridge_chosen)
+    if (status == GRAM_OK && varies)
         status = walk(g, &r, step, params);
-    if (status == GRAM_OK && params->ridge_chosen && params->ridge == ridge)
+    if (status == GRAM_OK && varies && params->ridge == ridge)
         status = walk(g, &r, 1 / step, params);
     *held = (struct machine_held_out){0};
     *leaf = (struct machine_leaf){0};

@@ -154,6 +154,7 @@ static gram_status learn(gram_context *g, const struct search *s, const struct t
         data.y += (size_t)(at * each * data.rows) * gram_dtype_size(data.dtype);
         params.start = metric[p].w ? &metric[p] : NULL;
         params.iterations = 0;
+        params.loss = GRAM_LOSS_SQUARED;
         params.solver = GRAM_SOLVER_CHOLESKY;
         status = gram_machine_leaf_fit(g, &params, &data, &none, &leaf, &report);
         z = data;
@@ -559,7 +560,8 @@ static gram_status levels(gram_context *g, struct search *s, const struct trial 
 static gram_status last_trial(gram_context *g, struct search *s, int ridges, struct trial *t)
 {
     struct machine_metric metric[PARTS] = {{0}, {0}};
-    int rounds = s->level.parts == PARTS ? t->params.iterations : 0;
+    const int rounds = s->level.parts == PARTS ? t->params.iterations : 0;
+    const bool logistic = t->params.loss == GRAM_LOSS_LOGISTIC;
     double near[MOST_RIDGES];
     int count;
     gram_status status = GRAM_OK;
@@ -568,9 +570,13 @@ static gram_status last_trial(gram_context *g, struct search *s, int ridges, str
     t->score = INFINITY;
     for (int round = 0; status == GRAM_OK && round < rounds; round++)
         status = learn(g, s, t, metric);
-    if (status == GRAM_OK && s->wide && !s->given_ridge) /* its ridge is that of few centres */
+    if (status == GRAM_OK && s->wide && !s->given_ridge && !logistic) /* a ridge of few centres */
         status = gram_machine_trial_score(g, s, metric, path_ridges, RIDGES, t);
     count = ridges_near(s, t->params.ridge, near);
+    if (logistic && count > 2) { /* weights of at most 1 make the ridges larger */
+        near[1] = near[2];
+        count = 2;
+    }
     if (status == GRAM_OK)
         status = gram_machine_trial_score(g, s, metric, near, count < ridges ? count : ridges, t);
     for (int p = 0; p < PARTS; p++)
@@ -604,6 +610,42 @@ static int64_t last_rows(const gram_context *g, const struct search *s, const st
     return gram_least(again ? FEW_LAST_ROWS : LAST_ROWS, rows_that_fit(g, s));
 }
 
+/* The winner by the logistic loss: it becomes all that was chosen if it is better, or if it was
+ * asked for.  The level's outputs are those of what was chosen. */
+static gram_status try_logistic(gram_context *g, struct search *s, struct trial *best,
+                                struct machine_ensemble *e)
+{
+    const gram_machine_options *o = &s->job->o;
+    const size_t bytes = (size_t)s->level.rows * sizeof(double);
+    struct machine_trials *trials = &s->job->trials;
+    struct trial t = *best;
+    bool better = false;
+    double *former;
+    gram_status status;
+
+    if (o->loss == GRAM_LOSS_SQUARED || !gram_machine_may_be_logistic(g, s->job) ||
+        (o->loss == GRAM_LOSS_AUTO && (o->search < 0 || time_is_up(s))))
+        return GRAM_OK;
+    former = gram_alloc(g, bytes);
+    if (!former)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    memcpy(former, s->level.out, bytes);
+    t.params.loss = GRAM_LOSS_LOGISTIC;
+    status = last_trial(g, s, MOST_RIDGES, &t);
+    if (status == GRAM_OK && isfinite(t.score))
+        status = gram_machine_loss_is_better(g, s, former, s->level.out, &better);
+    if (status == GRAM_OK && (better || o->loss == GRAM_LOSS_LOGISTIC)) {
+        for (int m = 0; m < e->members; m++)
+            trials->at[e->trial[m]].weight = 0;
+        *e = (struct machine_ensemble){.members = 1, .trial = {trials->count - 1}, .weight = {1}};
+        *best = t;
+    } else {
+        memcpy(s->level.out, former, bytes);
+    }
+    gram_free(g, former, bytes);
+    return status;
+}
+
 /* The winner on the rows of the last level: its ridge, and the outputs that say how good it is and
  * calibrate probabilities.  With an ensemble, those that were picked too, and the best of all of
  * them together. */
@@ -622,6 +664,7 @@ static gram_status try_last(gram_context *g, struct search *s, struct trial *bes
         if (!same(&s->picked[m].params, &best->params))
             TRY(last_trial(g, s, 1, &s->picked[m]));
     TRY(gram_machine_ensemble_select(g, s, best->transform, s->members, true, e));
+    TRY(try_logistic(g, s, best, e));
     for (int m = 0; m < e->members; m++)
         s->job->trials.at[e->trial[m]].weight = e->weight[m];
     return gram_machine_trial_keep(g, s, best, out);

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "machine_trial.h"
+#include "machine_logistic.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,7 +176,7 @@ static double row_loss(const struct search *s, const struct part *part, int64_t 
     const struct machine_job *job = s->job;
     const struct machine_target *target = &s->level.target[transform];
     int64_t row = job->row[part->first + at], each = gram_machine_target_outputs(target);
-    double found, e = 0, y = 0;
+    double found, e = 0, y = 0, p;
 
     if (target->parts > 0)
         return gram_machine_row_weight(job, row) *
@@ -185,7 +186,9 @@ static double row_loss(const struct search *s, const struct part *part, int64_t 
         double one = krr_element(part->data.dtype, part->data.y, j * part->count + at);
 
         y = one > 0.5 ? (each == 1 ? 1 : (double)j) : y;
-        e += (f[j * stride] - one) * (f[j * stride] - one);
+        p = s->loss == GRAM_LOSS_LOGISTIC ? gram_machine_logistic_probability(f[j * stride])
+                                          : f[j * stride];
+        e += (p - one) * (p - one);
     }
     if (!target->classes)
         e = (found - job->target->numbers[row]) * (found - job->target->numbers[row]);
@@ -204,6 +207,37 @@ static void add_part(const struct search *s, const struct part *part, struct los
             for (int64_t i = 0; i < part->count; i++)
                 l->sum[r][t] += row_loss(s, part, i, t, f + i, part->count);
         }
+}
+
+/* The same by the logistic loss: leave-one-out of the last system of each ridge. */
+static gram_status logistic_outputs(gram_context *g, const struct machine_params *params,
+                                    double bandwidth, const struct machine_loo *all)
+{
+    struct machine_params one = *params;
+    struct machine_logistic system = {0};
+    struct machine_data z = *all->z;
+    gram_status status = gram_machine_logistic_open(g, z.rows, &system);
+
+    for (int r = 0; status == GRAM_OK && r < all->count; r++) {
+        struct machine_report report = {0};
+        struct machine_loo loo = *all;
+
+        one.ridge = all->ridge[r];
+        one.solver = GRAM_SOLVER_CHOLESKY;
+        status =
+            gram_machine_logistic_fit(g, &one, bandwidth, all->z, all->alpha, &system, &report);
+        z.y = system.target;
+        z.weights = system.weight;
+        loo.z = &z;
+        loo.ridge = &report.ridge;
+        loo.count = 1;
+        loo.out = all->out + (int64_t)r * z.rows;
+        gram_scratch_release(g);
+        if (status == GRAM_OK)
+            status = gram_machine_loo(g, &loo);
+    }
+    gram_machine_logistic_close(g, &system);
+    return status;
 }
 
 /* Outputs of a part at the ridges of l, in the metric. */
@@ -228,6 +262,8 @@ static gram_status part_outputs(gram_context *g, const struct search *s, const s
     kernel = gram_machine_kernel(params->p, params->q, bandwidth);
     loo.kernel = &kernel;
     gram_scratch_release(g);
+    if (params->loss == GRAM_LOSS_LOGISTIC)
+        return logistic_outputs(g, params, bandwidth, &loo);
     return gram_machine_loo(g, &loo);
 }
 
@@ -324,6 +360,7 @@ gram_status gram_machine_trial_score(gram_context *g, struct search *s,
     int ridge, transform;
 
     memcpy(l.ridge, ridges, (size_t)count * sizeof *ridges);
+    s->loss = t->params.loss;
     for (int p = 0; status == GRAM_OK && p < level->parts; p++) {
         const struct part *part = &level->part[p];
         const struct machine_metric *of = &metric[level->parts - 1 - p];

@@ -52,7 +52,8 @@ struct search {
     bool cut;            /* a trial was left out, because the time was up */
     int tried, levels;   /* trials, and levels that were opened */
     bool given_ridge;
-    bool wide; /* there are more rows than its levels look at */
+    gram_loss loss; /* of the last trial */
+    bool wide;      /* there are more rows than its levels look at */
     uint64_t random;
     int members;                       /* the most of an ensemble */
     bool keeps;                        /* the outputs of trials are kept */
@@ -87,6 +88,13 @@ int gram_machine_level_transform(const struct level *level, gram_transform trans
 /* The outputs of the last trial, for the caller. */
 gram_status gram_machine_trial_keep(gram_context *g, const struct search *s,
                                     const struct trial *best, struct machine_held_out *out);
+
+/* machine_loss.c: whether all rows are those of one leaf of two classes; what is wrong with
+ * options.loss; and whether outputs of the level's rows have less log loss than those before, by
+ * more than a standard error of the difference, each calibrated. */
+bool gram_machine_may_be_logistic(const gram_context *g, const struct machine_job *job);
+gram_status gram_machine_loss_is_better(gram_context *g, const struct search *s,
+                                        const double *before, const double *after, bool *better);
 
 /* ---- Ensembles ------------------------------------------------------------------------------- */
 

@@ -70,6 +70,8 @@ void gram_machine_params_json(struct gram_json_text *t, const struct machine_par
     gram_json_add_word(t, "metric", p->iterations == 0 ? "none" : p->full ? "full" : "diagonal");
     if (p->iterations > 0)
         gram_json_add_pair(t, "metric_power", p->power);
+    if (p->loss == GRAM_LOSS_LOGISTIC)
+        gram_json_add_word(t, "loss", "logistic");
 }
 
 const char *gram_machine_transform_name(gram_transform transform)

@@ -228,6 +228,25 @@ def test_weights_divide_the_regularization_or_count_rows():
     assert error[:30].mean() < error[30:].mean()
 
 
+def test_two_classes_by_either_loss():
+    x = np.random.default_rng(0).standard_normal((200, 2))
+    y = x[:, 0] + np.random.default_rng(1).standard_normal(200) > 0
+    for loss in ("squared", "logistic"):
+        machine = RFMClassifier(loss=loss, random_state=0).fit(x, y)
+        said = machine.machine_.description["hyperparameters"].get("loss", "squared")
+        assert said == loss and machine.score(x, y) > 0.7
+        assert np.abs(machine.predict_proba(x).sum(1) - 1).max() < 1e-9
+    with pytest.raises(ValueError, match="two classes"):
+        RFMClassifier(loss="logistic").fit(x, np.arange(200) % 3)
+
+
+def test_leaves_have_trees_and_a_temperature():
+    x = np.random.default_rng(0).standard_normal((300, 2))
+    machine = RFMRegressor(leaf_rows=100, trees=2, temperature=0.1, random_state=0)
+    found = machine.fit(x, x[:, 0]).machine_.description
+    assert (found["trees"], found["temperature"]) == (2, 0.1) and found["leaves"] > 2
+
+
 def test_several_targets_are_learned_together():
     x, first = make_friedman1(150, random_state=0)
     y = np.column_stack([first, 1e3 * x[:, 0] - 7])
