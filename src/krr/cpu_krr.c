@@ -521,14 +521,14 @@ static void finish_wide_chunk(void *arg, int64_t chunk, int thread)
     }
 }
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): out is written */
 static gram_status apply_wide(gram_context *g, const struct krr_preconditioner *p, const double *v,
                               double *out)
 {
     const int64_t chunks = chunks_of(p->n), total = p->rank * p->columns;
     const size_t bytes = (size_t)(chunks * total + 1) * sizeof(double);
-    struct wide_job job = {p, v, out, gram_alloc(g, bytes)};
+    struct wide_job job = {.p = p, .v = v, .product = gram_alloc(g, bytes)};
 
+    job.out = out;
     if (!job.product)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
     if (p->rank > 0) {
