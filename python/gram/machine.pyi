@@ -66,9 +66,9 @@ class Machine:
         weights: Column | None = None,
         device: Any = "cpu",
         progress: Callable[[float, str], Any] | None = None,
-        communicator: None = None,
+        communicator: Communicator,
         **options: Unpack[_MachineOptions],
-    ) -> Machine: ...
+    ) -> Machine | None: ...
     @overload
     @classmethod
     def fit(
@@ -79,9 +79,9 @@ class Machine:
         weights: Column | None = None,
         device: Any = "cpu",
         progress: Callable[[float, str], Any] | None = None,
-        communicator: Communicator,
+        communicator: None = None,
         **options: Unpack[_MachineOptions],
-    ) -> Machine | None: ...
+    ) -> Machine: ...
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Machine: ...
     def save(self, path: str | PathLike[str]) -> None: ...

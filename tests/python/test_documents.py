@@ -86,8 +86,8 @@ def test_stubs_of_the_optimizers():
 
 
 MODULES = (
-    "cache distributed gpytorch jax kernels machine plot sklearn torch compat/kermac compat/scipy "
-    "compat/sklearn compat/torch"
+    "cache distributed fit gpytorch jax kernels machine plot sklearn torch compat/kermac "
+    "compat/scipy compat/sklearn compat/torch"
 ).split()
 
 
