@@ -82,8 +82,10 @@ const struct option_row fit_hyper_options[] = {
     INTEGER("iterations", 'i', "N", AT(iterations), NULL, 0, 1000,
             "the most rounds of feature learning, of which leave-one-out keeps the best; 0: none "
             "(kernel ridge regression)"),
-    CHOICE("metric", 0, "NAME", AT(metric), "auto", "auto|diagonal|full",
-           "the form of what feature learning learns: one weight per feature, or a full matrix"),
+    CHOICE(
+        "metric", 0, "NAME", AT(metric), "auto", "auto|diagonal|full|ard",
+        "the form of what feature learning learns: one weight per feature, a full matrix, or one "
+        "weight per feature by marginal likelihood (automatic relevance determination)"),
     NUMBER("metric-power", 0, "A", AT(metric_power), NULL, 0.01, 1,
            "the metric is the average gradient outer product to the power A (default: 1/2 for a "
            "classification, 1/4 for a regression)"),

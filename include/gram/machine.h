@@ -50,9 +50,12 @@ typedef enum gram_transform {
 } gram_transform;
 
 typedef enum gram_metric {
-    GRAM_METRIC_AUTO = 0,     /* a full matrix up to 500 features, otherwise the diagonal */
+    GRAM_METRIC_AUTO = 0,     /* what leave-one-out prefers; where nothing is chosen, a full matrix
+                                 up to 500 features, otherwise the diagonal */
     GRAM_METRIC_DIAGONAL = 1, /* one weight per feature */
     GRAM_METRIC_FULL = 2,     /* a symmetric matrix */
+    GRAM_METRIC_ARD = 3,      /* one weight per feature by the marginal likelihood of a Gaussian
+                                 process on some hundreds of rows (see gram_machine_fit) */
 } gram_metric;
 
 typedef enum gram_loss {
@@ -143,8 +146,11 @@ typedef struct gram_machine gram_machine;
  * the target.  It has a kernel on encoded features, k(x, z) = exp(-||W (x - z)||_p^q / L^q), and
  * coefficients alpha that solve (K + r diag(1 / weights)) alpha = Y. With feature learning, W is
  * learned again after each solve from the average gradient outer product of the predictor
- * (gram_agop), and the best round is kept.  A regression standardises its target; a classification
- * has one column of Y per class.  More rows than leaf_rows are split into a tree of leaves.
+ * (gram_agop), and the best round is kept; or, with GRAM_METRIC_ARD, its diagonal by a round of ten
+ * quasi-Newton steps in the marginal likelihood of a Gaussian process with that kernel, on up to
+ * 600 rows in comparisons and 1200 in the model (automatic relevance determination).  A regression
+ * standardises its target; a classification has one column of Y per class.  More rows than
+ * leaf_rows are split into a tree of leaves.
  *
  * Choices: a sample of the rows is divided into two halves.  Kernels, bandwidths, ridges and
  * transforms are compared by their exact leave-one-out errors in both (gram_krr_path), and rounds

@@ -13,7 +13,7 @@
 static const char *const tasks[] = {"auto", "regression", "classification", NULL};
 static const char *const solvers[] = {"auto", "cholesky", "cg", NULL};
 static const char *const transforms[] = {"auto", "none", "log", "sqrt", NULL};
-static const char *const metrics[] = {"auto", "diagonal", "full", NULL};
+static const char *const metrics[] = {"auto", "diagonal", "full", "ard", NULL};
 static const char *const statistics[] = {"auto", "none", NULL};
 static const char *const losses[] = {"auto", "squared", "logistic", NULL};
 static const char *const dtypes[] = {"auto", "float32", "float64", NULL};

@@ -86,7 +86,7 @@ class Machine:
         search=1 goes on with that until time_limit, and search=-1 takes fixed defaults instead.
 
         Options, as in gram/machine.h: task, search, p, q, bandwidth, regularization, iterations
-        (rounds of feature learning; -1: none), metric ("diagonal", "full"), metric_power,
+        (rounds of feature learning; -1: none), metric ("diagonal", "full", "ard"), metric_power,
         target_transform ("none", "log", "sqrt"), solver ("cholesky", "cg"), tolerance, validation,
         leaf_rows, memory_limit, time_limit, seed, dtype ("float32", "float64"), max_categories,
         metric_rows, ensemble (the most machines whose weighted mean is the model; 1: one), centres

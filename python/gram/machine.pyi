@@ -19,7 +19,7 @@ class _MachineOptions(TypedDict, total=False):
     bandwidth: float | None
     regularization: float | None
     iterations: int | None
-    metric: Literal["auto", "diagonal", "full"]
+    metric: Literal["auto", "diagonal", "full", "ard"]
     metric_power: float | None
     target_transform: Literal["auto", "none", "log", "sqrt"]
     solver: Literal["auto", "cholesky", "cg"]

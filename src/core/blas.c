@@ -29,6 +29,8 @@
                    const bint *lda, real *b, const bint *ldb, size_t, size_t, size_t, size_t);    \
   void B(s##potrf_)(const char *uplo, const bint *n, real *a, const bint *lda, bint *info,        \
                     size_t);                                                                      \
+  void B(s##potri_)(const char *uplo, const bint *n, real *a, const bint *lda, bint *info,        \
+                    size_t);                                                                      \
   void B(s##potrs_)(const char *uplo, const bint *n, const bint *nrhs, const real *a,             \
                     const bint *lda, real *b, const bint *ldb, bint *info, size_t);               \
   void B(s##getrf_)(const bint *m, const bint *n, real *a, const bint *lda, bint *ipiv,           \
@@ -160,6 +162,20 @@ int gram_blas_potrf(gram_dtype dtype, gram_uplo uplo, int64_t n, void *a, int64_
         B(spotrf_)(u, &bn, a, &la, &info, 1);
     else
         B(dpotrf_)(u, &bn, a, &la, &info, 1);
+    gram_blas_end(lent);
+    return info;
+}
+
+int gram_blas_potri(gram_dtype dtype, gram_uplo uplo, int64_t n, void *a, int64_t lda)
+{
+    bint bn = (bint)n, la = gram_blas_lead(lda), info = 0;
+    const char *u = uplo == GRAM_LOWER ? "L" : "U";
+    bool lent = gram_blas_begin(gram_blas_cube(n, n, n));
+
+    if (dtype == GRAM_F32)
+        B(spotri_)(u, &bn, a, &la, &info, 1);
+    else
+        B(dpotri_)(u, &bn, a, &la, &info, 1);
     gram_blas_end(lent);
     return info;
 }

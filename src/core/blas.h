@@ -51,6 +51,8 @@ void gram_blas_trsm(gram_dtype dtype, int64_t m, int64_t n, const void *l, int64
 
 /* LAPACK: the returned info is 0, or i > 0 as LAPACK defines it. */
 int gram_blas_potrf(gram_dtype dtype, gram_uplo uplo, int64_t n, void *a, int64_t lda);
+/* The same triangle of the inverse, from the factor of potrf; not 0 where its diagonal has a 0. */
+int gram_blas_potri(gram_dtype dtype, gram_uplo uplo, int64_t n, void *a, int64_t lda);
 void gram_blas_potrs(gram_dtype dtype, gram_uplo uplo, int64_t n, int64_t rhs, const void *a,
                      int64_t lda, void *b, int64_t ldb);
 int gram_blas_getrf(gram_dtype dtype, int64_t n, void *a, int64_t lda, int32_t *pivots);

@@ -19,7 +19,8 @@
  *                     latter tell each other
  *   machine_leaf.c    one leaf: rounds of solves and feature learning, and its values
  *   machine_loo.c     leave-one-out outputs of a leaf
- *   machine_metric.c  from the average gradient outer product to the next metric
+ *   machine_metric.c  from the average gradient outer product to the next metric;
+ *                     machine_ard.c from a marginal likelihood
  *   machine_target.c  targets and scores; machine_targets.c several of them
  *   machine_permutation.c  permutation importance
  *   machine_logistic.c  kernel logistic regression; machine_loss.c whether it is better
@@ -177,6 +178,8 @@ struct machine_params {
     bool rounds_known;       /* all of them are to be done: nothing decides among them */
     bool full;               /* a full metric */
     gram_loss loss;          /* LOGISTIC; else that of least squares */
+    bool ard;                /* a diagonal one, learned by machine_ard.c */
+    int64_t ard_rows;        /* at most, whose likelihood that is; 0: 600 */
     double power;            /* W = M^power */
     gram_solver solver;
     double tolerance;
@@ -272,6 +275,9 @@ bool gram_machine_by_cholesky(const gram_context *g, gram_solver solver, int64_t
 size_t gram_machine_solve_bytes(gram_context *g, int64_t rows, int64_t outputs, gram_dtype dtype,
                                 gram_solver solver);
 
+/* Memory that was freed, to the system: the matrix of all rows is to be the peak of a fit. */
+void gram_machine_give_back(void);
+
 /* The kernel of params at a bandwidth, as options of gram_kernel. */
 gram_kernel_options gram_machine_kernel(double p, double q, double bandwidth);
 
@@ -299,9 +305,20 @@ struct machine_gradients {
 gram_status gram_machine_metric_agop(gram_context *g, const struct machine_gradients *e,
                                      const struct machine_metric *metric, double *out);
 
-/* Relearns the metric from such gradients. */
+/* What comes with a metric: the bandwidth and the ridge that suit it. */
+struct machine_learned {
+    double bandwidth, ridge;
+};
+
+/* Relearns the metric from such gradients or, as params say, from the likelihood of the targets of
+ * z.  learned, which may be NULL, says what suits it: from gradients it is that of params. */
 gram_status gram_machine_metric_learn(gram_context *g, const struct machine_gradients *e,
-                                      struct machine_metric *metric);
+                                      struct machine_metric *metric,
+                                      struct machine_learned *learned);
+
+/* machine_ard.c: a round of a diagonal metric by the marginal likelihood. */
+gram_status gram_machine_metric_ard(gram_context *g, const struct machine_gradients *e,
+                                    struct machine_metric *metric, struct machine_learned *learned);
 
 /* L of a metric: given, or a multiple of the median distance of rows in it. */
 gram_status gram_machine_bandwidth(gram_context *g, const struct machine_params *params,
@@ -492,6 +509,8 @@ void gram_machine_trials_destroy(struct machine_trials *all);
 
 /* Members of a JSON object. */
 void gram_machine_params_json(struct gram_json_text *t, const struct machine_params *params);
+/* The form of the metric, and its power where it has one. */
+void gram_machine_metric_json(struct gram_json_text *t, const struct machine_params *params);
 const char *gram_machine_transform_name(gram_transform transform);
 
 struct machine_job {

@@ -349,7 +349,8 @@ gram_status gram_machine_centres_learn(gram_context *g, const struct machine_par
     at.x = placed.data;
     if (status == GRAM_OK)
         status = gram_machine_metric_learn(
-            g, &(struct machine_gradients){params, leaf->bandwidth, &z, &at, alpha.data}, metric);
+            g, &(struct machine_gradients){params, leaf->bandwidth, &z, &at, alpha.data}, metric,
+            NULL);
     gram_krr_free(g, &x);
     gram_krr_free(g, &alpha);
     gram_krr_free(g, &there);

@@ -198,6 +198,32 @@ gram_status gram_machine_choice_copy(gram_context *g, const struct choice *from,
     return GRAM_OK;
 }
 
+/* The next metric of a choice by the likelihood of the first rows, and its bandwidth. */
+static gram_status learn_ard(gram_context *g, const struct large *l,
+                             const struct machine_leaf *leaf, struct choice *c)
+{
+    const size_t bytes = (size_t)(l->train.rows * l->train.width) * gram_dtype_size(leaf->dtype);
+    struct machine_data z = l->train;
+    struct machine_learned learned = {0};
+    struct krr_array there = {0}, placed = {0};
+    gram_status status = gram_krr_send(g, l->train.x, bytes, &there);
+
+    if (status == GRAM_OK)
+        status = gram_krr_allocate(g, bytes + 1, &placed);
+    if (status == GRAM_OK)
+        status =
+            gram_machine_metric_apply(g, &c->metric, leaf->dtype, z.rows, there.data, placed.data);
+    z.x = placed.data;
+    if (status == GRAM_OK)
+        status = gram_machine_metric_learn(
+            g, &(struct machine_gradients){&c->params, leaf->bandwidth, &z, &z, NULL}, &c->metric,
+            &learned);
+    gram_krr_free(g, &there);
+    gram_krr_free(g, &placed);
+    c->params.bandwidth = learned.bandwidth;
+    return status;
+}
+
 /* The next metric of a choice, from the gradients of its leaf at rows that are no centres. */
 static gram_status learn(gram_context *g, const struct large *l, const struct machine_leaf *leaf,
                          struct choice *c)
@@ -205,6 +231,10 @@ static gram_status learn(gram_context *g, const struct large *l, const struct ma
     struct machine_data at = l->train;
     int64_t first = leaf->rows;
 
+    if (c->params.ard) {
+        c->params.iterations++;
+        return learn_ard(g, l, leaf, c);
+    }
     at.rows = gram_least(POINTS, l->train.rows - first);
     at.x += (size_t)(first * at.width) * gram_dtype_size(at.dtype);
     c->params.iterations++;
@@ -321,22 +351,28 @@ static gram_status try_kernels(gram_context *g, struct large *l, int64_t rows, i
     return GRAM_OK;
 }
 
-/* The other form of the metric, and other powers. */
+/* The other forms of the metric, and other powers. */
 static gram_status try_metrics(gram_context *g, struct large *l, int64_t rows, int rounds,
                                struct choice *best)
 {
     static const double powers[] = {0.25, 0.5, 1};
     const gram_machine_options *o = &l->job->o;
     const double power = best->params.power;
-    struct machine_params other = best->params;
+    const struct machine_params first = best->params;
+    struct machine_params other = first;
 
     if (rounds == 0)
         return GRAM_OK;
-    other.full = !other.full;
-    if (o->metric == GRAM_METRIC_AUTO &&
-        (!other.full || gram_machine_full_metric(l->job, l->train.width)))
+    for (int form = 0; o->metric == GRAM_METRIC_AUTO && form < 3; form++) {
+        other.full = form == 0;
+        other.ard = form == 2;
+        if ((other.full == first.full && other.ard == first.ard) ||
+            (other.full && !gram_machine_full_metric(l->job, l->train.width)))
+            continue;
         TRY(gram_machine_choice_try(g, l, &other, rows, rounds, best));
-    for (size_t i = 0; o->metric_power == 0 && i < sizeof powers / sizeof *powers; i++) {
+    }
+    for (size_t i = 0;
+         o->metric_power == 0 && !best->params.ard && i < sizeof powers / sizeof *powers; i++) {
         other = best->params;
         other.power = powers[i];
         if (powers[i] != power)

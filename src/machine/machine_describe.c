@@ -22,10 +22,8 @@ static void describe_choices(struct gram_json_text *t, const struct machine_reci
         gram_json_add_pair(t, "bandwidth_in_medians", p->bandwidth);
     gram_json_add_pair(t, "regularization", fmax(p->ridge, ridge));
     gram_json_add_pair(t, "iterations", p->iterations);
-    if (p->iterations > 0) {
-        gram_json_add_word(t, "metric", p->full ? "full" : "diagonal");
-        gram_json_add_pair(t, "metric_power", p->power);
-    }
+    if (p->iterations > 0)
+        gram_machine_metric_json(t, p);
     if (p->loss == GRAM_LOSS_LOGISTIC)
         gram_json_add_word(t, "loss", "logistic");
     gram_json_add_word(t, "scaling", recipe->scaling == GRAM_ROBUST ? "robust" : "standardise");

@@ -240,7 +240,7 @@ static gram_status check_options(gram_context *g, const gram_machine_options *o)
         return gram_fail(g, GRAM_INVALID_ARGUMENT, "options.dtype is %s, expected f32 or f64",
                          gram_dtype_name(o->dtype));
     if ((unsigned)o->task > GRAM_CLASSIFICATION || (unsigned)o->solver > GRAM_SOLVER_CG ||
-        (unsigned)o->metric > GRAM_METRIC_FULL ||
+        (unsigned)o->metric > GRAM_METRIC_ARD ||
         (unsigned)o->target_transform > GRAM_TRANSFORM_SQRT ||
         (unsigned)o->category_statistics > GRAM_STATISTICS_NONE ||
         (unsigned)o->loss > GRAM_LOSS_LOGISTIC)
@@ -329,6 +329,7 @@ static void default_recipe(const struct machine_job *job, struct machine_recipe 
     params->ridge = o->regularization > 0 ? o->regularization : 1e-2;
     params->iterations = o->iterations > 0 ? o->iterations : 0;
     params->full = gram_machine_full_metric(job, job->table->columns);
+    params->ard = o->metric == GRAM_METRIC_ARD;
     params->power = o->metric_power > 0 ? o->metric_power : classes ? 0.5 : 0.25;
     params->solver = o->solver;
     params->tolerance = o->tolerance > 0 ? o->tolerance : classes ? 1e-2 : 1e-3;

@@ -15,7 +15,7 @@ struct choice {
 };
 
 enum {
-    MOST_KEPT_LEAVES = 16
+    MOST_KEPT_LEAVES = 32
 };
 
 /* A leaf of centres, what it depends on, and what it was found to be worth. */

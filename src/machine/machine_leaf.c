@@ -668,7 +668,7 @@ static gram_status one_round(gram_context *g, struct rounds *r, struct machine_l
         z.x = leaf->x;
         TRY(gram_machine_metric_learn(
             g, &(struct machine_gradients){r->params, leaf->bandwidth, &z, &z, leaf->alpha},
-            &r->metric));
+            &r->metric, NULL));
         r->report->feature_seconds += gram_seconds() - start;
     }
     if (score < r->best_score || (r->valid.rows == 0 && score <= r->best_score)) {

@@ -24,8 +24,9 @@ enum {
     /* A metric is an average over rows: it settles long before the machine itself does, whose
      * solves grow with the square of the rows and more. */
     METRIC_ROWS = 6000,
-    HALF_ROWS = 12000,     /* or half of the rows up to so many: the others are left to be scored */
-    METRIC_ROWS_EACH = 400 /* feature */
+    HALF_ROWS = 12000, /* or half of the rows up to so many: the others are left to be scored */
+    METRIC_ROWS_EACH = 400, /* feature */
+    ARD_ROWS = 1200         /* from which a metric is learned by a likelihood, once */
 };
 
 /* Some rows of encoded data, gathered. */
@@ -59,7 +60,9 @@ static int64_t metric_rows(const struct machine_job *job, const struct machine_p
 {
     int64_t most = job->o.metric_rows;
 
-    if (most == 0)
+    if (most == 0 && params->ard)
+        most = ARD_ROWS;
+    else if (most == 0)
         most = gram_most(gram_most(METRIC_ROWS, METRIC_ROWS_EACH * all->width),
                          gram_least(all->rows / 2, HALF_ROWS));
     return gram_least(most, all->rows - validation_rows(job, params, all->rows));
@@ -96,7 +99,7 @@ static gram_status learn_rounds(gram_context *g, const struct machine_params *pa
         status = gram_machine_metric_copy(g, &leaf.metric, out);
     if (status == GRAM_OK)
         status = gram_machine_metric_learn(
-            g, &(struct machine_gradients){params, leaf.bandwidth, &z, &z, leaf.alpha}, out);
+            g, &(struct machine_gradients){params, leaf.bandwidth, &z, &z, leaf.alpha}, out, NULL);
     report->feature_seconds += gram_seconds() - start;
     report->rounds = params->iterations;
     gram_machine_leaf_destroy(g, &leaf);
@@ -111,22 +114,23 @@ gram_status gram_machine_learn_metric(gram_context *g, const struct machine_job 
     int64_t held = validation_rows(job, params, all->rows);
     int64_t *rows = malloc((size_t)all->rows * sizeof *rows + 1);
     struct machine_encoded train = {0}, valid = {0};
-    struct machine_params squared = *params;
+    struct machine_params once = *params;
     struct machine_leaf leaf = {0};
     gram_status status;
 
-    squared.loss = GRAM_LOSS_SQUARED;
+    once.loss = GRAM_LOSS_SQUARED;
     if (!rows)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)all->rows);
+    once.ard_rows = ARD_ROWS;
     for (int64_t i = 0; i < all->rows; i++)
         rows[i] = i;
     status = part_of(g, job, all, rows, metric_rows(job, params, all), &train);
     if (status == GRAM_OK)
         status = part_of(g, job, all, rows + all->rows - held, held, &valid);
     if (status == GRAM_OK && held == 0)
-        status = learn_rounds(g, params, &train.data, out, report);
+        status = learn_rounds(g, &once, &train.data, out, report);
     else if (status == GRAM_OK)
-        status = gram_machine_leaf_fit(g, &squared, &train.data, &valid.data, &leaf, report);
+        status = gram_machine_leaf_fit(g, &once, &train.data, &valid.data, &leaf, report);
     if (status == GRAM_OK && held > 0)
         status = gram_machine_metric_copy(g, &leaf.metric, out);
     gram_machine_leaf_destroy(g, &leaf);

@@ -12,6 +12,9 @@
  */
 #include "core/view.h"
 #include "machine.h"
+#ifdef __GLIBC__
+#  include <malloc.h>
+#endif
 #include <math.h>
 #include <stdio.h>
 
@@ -166,4 +169,11 @@ gram_status gram_machine_look_at_time(gram_context *g, struct machine_job *job,
     }
     job->leaf_rows = job->stored_rows;
     return GRAM_OK;
+}
+
+void gram_machine_give_back(void)
+{
+#ifdef __GLIBC__ /* which keeps up to 64 MiB of what was freed at the end of its heap */
+    (void)malloc_trim(0);
+#endif
 }

@@ -249,14 +249,20 @@ gram_status gram_machine_metric_agop(gram_context *g, const struct machine_gradi
 }
 
 gram_status gram_machine_metric_learn(gram_context *g, const struct machine_gradients *e,
-                                      struct machine_metric *metric)
+                                      struct machine_metric *metric,
+                                      struct machine_learned *learned)
 {
     const double power = e->params->power;
     int64_t count = entries(metric);
     size_t bytes = (size_t)count * sizeof(double);
-    double *agop = gram_alloc(g, bytes);
+    double *agop;
     gram_status status;
 
+    if (e->params->ard)
+        return gram_machine_metric_ard(g, e, metric, learned);
+    if (learned)
+        *learned = (struct machine_learned){e->params->bandwidth, e->params->ridge};
+    agop = gram_alloc(g, bytes);
     if (!agop)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
     status = gram_machine_metric_agop(g, e, metric, agop);

@@ -25,9 +25,6 @@
 #include "core/random.h"
 #include "machine_large.h"
 #include "machine_trial.h"
-#ifdef __GLIBC__
-#  include <malloc.h>
-#endif
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +32,10 @@
 
 enum {
     FAMILIES = 7,
-    FORMS = 2,            /* of a metric: full, diagonal */
+    FULL = 0, /* forms of a metric: */
+    DIAGONAL = 1,
+    ARD = 2, /* a diagonal one by a likelihood */
+    FORMS = 3,
     LAST_ROWS = 3000,     /* most rows of the last level */
     FEW_LAST_ROWS = 1500, /* where the ridge is chosen again and other rows give the score */
     DEFAULT_ROUNDS = 5,
@@ -134,11 +134,13 @@ static gram_status try_metric(gram_context *g, struct search *s,
     return gram_machine_trial_score(g, s, metric, ridges, count, t);
 }
 
-/* The next metric of each part, from an expansion in the present one. */
-static gram_status learn(gram_context *g, const struct search *s, const struct trial *t,
+/* The next metric of each part, from an expansion in the present one, and the bandwidth and the
+ * ridge that suit both. */
+static gram_status learn(gram_context *g, const struct search *s, struct trial *t,
                          struct machine_metric *metric)
 {
     const struct machine_data none = {0};
+    double bandwidth = 1, ridge = 1;
     int64_t each = gram_machine_target_outputs(&s->job->kind);
     int at = gram_machine_level_transform(&s->level, t->transform);
 
@@ -147,6 +149,7 @@ static gram_status learn(gram_context *g, const struct search *s, const struct t
         struct machine_params params = t->params;
         struct machine_data data = part->memory.data, z;
         struct machine_report report = {0};
+        struct machine_learned learned = {1, 1};
         struct machine_leaf leaf = {0};
         gram_status status;
 
@@ -164,10 +167,14 @@ static gram_status learn(gram_context *g, const struct search *s, const struct t
         if (status == GRAM_OK)
             status = gram_machine_metric_learn(
                 g, &(struct machine_gradients){&params, leaf.bandwidth, &z, &z, leaf.alpha},
-                &metric[p]);
+                &metric[p], &learned);
         gram_machine_leaf_destroy(g, &leaf);
         TRY(status);
+        bandwidth *= pow(learned.bandwidth, 1.0 / s->level.parts);
+        ridge *= pow(learned.ridge, 1.0 / s->level.parts);
     }
+    t->params.bandwidth = bandwidth;
+    t->params.ridge = s->given_ridge ? t->params.ridge : fmax(ridge, LEAST_RIDGE);
     return GRAM_OK;
 }
 
@@ -188,7 +195,10 @@ static gram_status try_rounds(gram_context *g, struct search *s, const struct tr
         t.params.iterations = round;
         if (status == GRAM_OK)
             status = try_metric(g, s, metric, &t);
-        worse = t.score < least ? 0 : worse + 1;
+        if (t.params.ard) /* whose rounds go on with one descent: they are near its end */
+            worse = t.score < 0.99 * least ? 0 : 2;
+        else
+            worse = t.score < least ? 0 : worse + 1;
         least = fmin(least, t.score);
         if (status == GRAM_OK)
             take(&t, best);
@@ -294,18 +304,44 @@ static gram_status try_families(gram_context *g, struct search *s, const struct 
     return GRAM_OK;
 }
 
-static bool may_learn(const struct search *s, bool full)
+static bool may_learn(const struct search *s, int form)
 {
     const struct machine_job *job = s->job;
+    const gram_metric metric = job->o.metric;
 
     if (job->o.iterations < 0 || s->level.parts == 1 || s->level.part[0].data.width < 2)
         return false;
-    return full ? gram_machine_full_metric(job, s->level.part[0].data.width)
-                : job->o.metric != GRAM_METRIC_FULL;
+    if (form == FULL)
+        return gram_machine_full_metric(job, s->level.part[0].data.width);
+    return metric == GRAM_METRIC_AUTO ||
+           metric == (form == ARD ? GRAM_METRIC_ARD : GRAM_METRIC_DIAGONAL);
 }
 
-/* The best of every form of a metric: learned[0] is full, learned[1] diagonal.  Powers that a
- * family has had already are left out. */
+static void set_form(struct machine_params *params, int form)
+{
+    params->full = form == FULL;
+    params->ard = form == ARD;
+}
+
+/* Lengths for the best families, the Gaussian among them: it may suit what is left when features
+ * that do not count are gone. */
+static gram_status try_ard(gram_context *g, struct search *s, const struct effort *effort, int most,
+                           const struct found *found, struct trial *best)
+{
+    for (int i = 0; i < found->count; i++) {
+        const struct trial *family = &found->family[i];
+        struct trial t = *family;
+
+        if (family->powers > 0 || !may_learn(s, ARD) ||
+            (i >= effort->learners && family->params.q < 2))
+            continue;
+        set_form(&t.params, ARD);
+        TRY(try_rounds(g, s, &t, most, best));
+    }
+    return GRAM_OK;
+}
+
+/* The best of every form of a metric.  Powers that a family has had already are left out. */
 static gram_status try_learning(gram_context *g, struct search *s, const struct effort *effort,
                                 struct found *found, struct trial *learned)
 {
@@ -314,21 +350,22 @@ static gram_status try_learning(gram_context *g, struct search *s, const struct 
     const int most = o->iterations > 0 ? o->iterations : effort->rounds;
     const int learners = (int)gram_least(found->count, effort->learners);
 
-    for (int form = 0; form < FORMS; form++)
+    TRY(try_ard(g, s, effort, most, found, &learned[ARD]));
+    for (int form = 0; form < ARD; form++)
         for (int i = 0; i < learners; i++)
             for (int p = found->family[i].powers; p < (o->metric_power > 0 ? 1 : effort->powers);
                  p++) {
                 struct trial t = found->family[i];
 
-                if (!may_learn(s, form == 0))
+                if (!may_learn(s, form))
                     continue;
-                t.params.full = form == 0;
+                set_form(&t.params, form);
                 t.params.power = o->metric_power > 0 ? o->metric_power : powers[p];
                 TRY(try_rounds(g, s, &t, most, &learned[form]));
             }
     for (int i = 0; i < learners; i++)
         found->family[i].powers = effort->powers;
-    for (int form = 0; form < FORMS && o->bandwidth == 0; form++)
+    for (int form = 0; form < ARD && o->bandwidth == 0; form++) /* which learns its own */
         for (int b = 0; b < 2 && isfinite(learned[form].score); b++) {
             struct trial t = learned[form];
 
@@ -350,20 +387,31 @@ static gram_status try_more_rounds(gram_context *g, struct search *s, struct tri
     return GRAM_OK;
 }
 
+/* The best trial with a metric, or the one without if it is better. */
+static struct trial *best_of(struct trial *plain, struct trial *learned)
+{
+    struct trial *best = plain;
+
+    for (int form = FORMS - 1; form >= 0; form--)
+        if (learned[form].score <= best->score)
+            best = &learned[form];
+    return best;
+}
+
 /* Trials near the best ones, drawn at random until the time is up or nothing better is found. */
 static gram_status try_more(gram_context *g, struct search *s, struct trial *plain,
                             struct trial *learned)
 {
     const gram_machine_options *o = &s->job->o;
 
-    double best = fmin(plain->score, fmin(learned[0].score, learned[1].score));
+    double best = best_of(plain, learned)->score;
 
     for (int idle = 0; s->deadline > 0 && !time_is_up(s) && idle < MOST_IDLE; idle++) {
         double now;
-        bool full = gram_random_unit(&s->random) < 0.5;
+        int form = (int)(gram_random_unit(&s->random) * FORMS);
         int f = (int)(gram_random_unit(&s->random) * FAMILIES);
-        struct trial t = isfinite(learned[!full].score) ? learned[!full] : *plain;
-        bool learns = may_learn(s, full) && gram_random_unit(&s->random) < 0.8;
+        struct trial t = isfinite(learned[form].score) ? learned[form] : *plain;
+        bool learns = may_learn(s, form) && gram_random_unit(&s->random) < 0.8;
 
         if (o->p == 0 && o->q == 0 && gram_random_unit(&s->random) < 0.5) {
             t.params.p = families[f].p;
@@ -373,14 +421,14 @@ static gram_status try_more(gram_context *g, struct search *s, struct trial *pla
             t.params.bandwidth *= exp2(3 * gram_random_unit(&s->random) - 1.5);
         if (o->metric_power == 0)
             t.params.power = 0.2 + 0.8 * gram_random_unit(&s->random);
-        t.params.full = full;
+        set_form(&t.params, form);
         if (learns) {
             TRY(try_rounds(g, s, &t, o->iterations > 0 ? o->iterations : MOST_ROUNDS,
-                           &learned[!full]));
+                           &learned[form]));
         } else {
             TRY(try_plain(g, s, &t, plain));
         }
-        now = fmin(plain->score, fmin(learned[0].score, learned[1].score));
+        now = best_of(plain, learned)->score;
         idle = now < best ? 0 : idle;
         best = fmin(best, now);
     }
@@ -393,7 +441,7 @@ static gram_status try_again(gram_context *g, struct search *s, struct trial *pl
                              struct trial *learned)
 {
     const gram_machine_options *o = &s->job->o;
-    const struct trial first[] = {*plain, learned[0], learned[1]};
+    const struct trial first[] = {*plain, learned[FULL], learned[DIAGONAL], learned[ARD]};
 
     s->cut = false;
     plain->score = INFINITY;
@@ -409,8 +457,7 @@ static gram_status try_again(gram_context *g, struct search *s, struct trial *pl
     }
     if (s->cut) {
         *plain = first[0];
-        learned[0] = first[1];
-        learned[1] = first[2];
+        memcpy(learned, first + 1, FORMS * sizeof *learned);
     }
     return GRAM_OK;
 }
@@ -428,14 +475,6 @@ static int64_t half_rows(const gram_context *g, const struct search *s, int64_t 
 
     rows = gram_most(gram_least(rows, most), LEAST_ROWS / 2);
     return gram_least(rows, rows_that_fit(g, s));
-}
-
-/* The best trial with a metric, or the one without if it is better. */
-static struct trial *best_of(struct trial *plain, struct trial *learned)
-{
-    struct trial *best = &learned[learned[1].score < learned[0].score];
-
-    return plain->score < best->score ? plain : best;
 }
 
 /* The trials of the first level that are best together. */
@@ -588,7 +627,8 @@ static bool same(const struct machine_params *a, const struct machine_params *b)
 {
     return a->p == b->p && a->q == b->q && a->bandwidth == b->bandwidth &&
            a->iterations == b->iterations &&
-           (a->iterations == 0 || (a->full == b->full && a->power == b->power));
+           (a->iterations == 0 ||
+            (a->full == b->full && a->ard == b->ard && (a->ard || a->power == b->power)));
 }
 
 /* The rows of the last level.  Without a limit of the time they are few for one winner alone whose
@@ -700,7 +740,9 @@ static gram_status run(gram_context *g, struct search *s, struct machine_recipe 
     }
     if (o->bandwidth == 0)
         start.params.bandwidth = 1;
-    plain = learned[0] = learned[1] = start;
+    plain = start;
+    for (int form = 0; form < FORMS; form++)
+        learned[form] = start;
     TRY(levels(g, s, &start, &plain, learned));
     if (!isfinite(plain.score)) /* no time for a single trial: the defaults stand */
         return GRAM_OK;
@@ -719,15 +761,6 @@ static gram_status run(gram_context *g, struct search *s, struct machine_recipe 
     settle(s, &ensemble, recipe);
     recipe->transform = best->transform;
     return GRAM_OK;
-}
-
-/* glibc keeps up to 64 MiB of what was freed at the end of its heap; the matrix of all rows is to
- * be the peak of a fit. */
-static void give_back(void)
-{
-#ifdef __GLIBC__
-    (void)malloc_trim(0);
-#endif
 }
 
 /* How many machines may be chosen together: where nothing is said, several if a solve with all rows
@@ -759,6 +792,6 @@ gram_status gram_machine_search(gram_context *g, struct machine_job *job,
     status = run(g, &s, recipe, out);
     gram_machine_level_close(g, &s.level);
     gram_scratch_release(g);
-    give_back();
+    gram_machine_give_back();
     return status;
 }

@@ -191,6 +191,7 @@ static gram_status find_direction(gram_context *g, struct builder *b, int64_t *r
 
     small.iterations = 0;
     small.full = true;
+    small.ard = false;
     small.start = NULL;
     if (status == GRAM_OK)
         status = gram_machine_leaf_fit(g, &small, &sample.data, &none, &leaf, &report);

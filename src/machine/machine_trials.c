@@ -59,6 +59,15 @@ int gram_machine_trials_level(const struct machine_trials *all)
     return level;
 }
 
+void gram_machine_metric_json(struct gram_json_text *t, const struct machine_params *p)
+{
+    const char *form = p->ard ? "ard" : p->full ? "full" : "diagonal";
+
+    gram_json_add_word(t, "metric", p->iterations == 0 ? "none" : form);
+    if (p->iterations > 0 && !p->ard)
+        gram_json_add_pair(t, "metric_power", p->power);
+}
+
 void gram_machine_params_json(struct gram_json_text *t, const struct machine_params *p)
 {
     gram_json_add_pair(t, "p", p->p);
@@ -67,9 +76,7 @@ void gram_machine_params_json(struct gram_json_text *t, const struct machine_par
                        p->bandwidth);
     gram_json_add_pair(t, "regularization", p->ridge);
     gram_json_add_pair(t, "iterations", p->iterations);
-    gram_json_add_word(t, "metric", p->iterations == 0 ? "none" : p->full ? "full" : "diagonal");
-    if (p->iterations > 0)
-        gram_json_add_pair(t, "metric_power", p->power);
+    gram_machine_metric_json(t, p);
     if (p->loss == GRAM_LOSS_LOGISTIC)
         gram_json_add_word(t, "loss", "logistic");
 }

@@ -98,10 +98,10 @@ def test_the_trials_of_a_search(tmp_path):
     assert abs(float(best["score"]) / report["score"] - 1) < 1e-6
     assert abs(float(best["spread"]) / report["leave_one_out"]["spread"] - 1) < 0.02
     assert 0 < sum(float(t["seconds"]) for t in trials) <= report["stages"]["fit"]
-    assert {t["metric"] for t in trials} == {"none", "full", "diagonal"}
+    assert {t["metric"] for t in trials} == {"none", "full", "diagonal", "ard"}
     for t, told in zip(trials, report["machine"]["search"], strict=True):
         assert float(t["score"]) == told["score"] and t["metric"] == told["metric"]
-        assert (t["metric"] == "none") == (t["metric_power"] == "")
+        assert (t["metric"] in ("none", "ard")) == (t["metric_power"] == "")
     printed = gram(*arguments, "--fixed", "--trials", "-", cwd=tmp_path)
     assert printed.splitlines()[0] == ",".join(header)
     assert printed.splitlines()[1].startswith("1,1,1,120,")
