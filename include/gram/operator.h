@@ -156,8 +156,8 @@ GRAM_API gram_status gram_logdet_operator(gram_context *g, const gram_operator *
  *
  * A preconditioner P makes it quicker and the estimate better.  P = F F^T + lambda I comes from a
  * randomly pivoted Cholesky factorisation K ~ F F^T of rank options.rank, as in gram_krr_solve (0:
- * about 8 sqrt(n), from 200 to 1000, and at most n / 2); lambda is r, or more where much of K is
- * left.  Then
+ * about 8 sqrt(n), from 200 to 1000, and on CUDA 2 sqrt(n), but at most n / 2); lambda is r, or
+ * more where much of K is left.  Then
  *   log det(K + r I) = log det P + trace(log(P^-1/2 (K + r I) P^-1/2)),
  * whose first term is exact, and of whose second one, which is small where P is close to K + r I,
  * the estimate is made, with probes z of the covariance P.  The same holds of it as above, with

@@ -74,6 +74,13 @@ static gram_status make(gram_context *g, struct krr_system *s, double ridge, str
     return status;
 }
 
+/* On a GPU products are quick, and the factorisation of the inner matrix, which the CPU makes, is
+ * not: fewer columns than a solve has. */
+static int64_t gpu_rank(int64_t n)
+{
+    return gram_least((int64_t)ceil(2 * sqrt((double)n)), n / 2);
+}
+
 /* The points without gaps, of the kernel without its regularization. */
 static gram_status factorise(gram_context *g, const struct krr_kernel *k,
                              const gram_kernel_options *kernel, const gram_logdet_options *o,
@@ -89,6 +96,8 @@ static gram_status factorise(gram_context *g, const struct krr_kernel *k,
 
     plain.regularization = gram_number(0);
     s.kernel = &plain;
+    if (o->rank == 0 && gram_context_device(g).type != GRAM_CPU)
+        s.rank = gpu_rank(k->x->shape[0]);
     TRY(gram_krr_view(g, "x", k->x, GRAM_READ, &v));
     TRY(gram_krr_allocate(g, (size_t)(v.rows * v.cols) * gram_dtype_size(v.dtype), &points));
     s.x = gram_krr_matrix(g, points.data, v.rows, v.cols, v.dtype);
