@@ -45,5 +45,12 @@ if(GRAM_EMULATION)
     set_tests_properties(test_mpi_kron_2_emulated PROPERTIES
         PROCESSORS 2 ENVIRONMENT "${GRAM_MPI_ENVIRONMENT};${GRAM_EMULATION_ENVIRONMENT}")
 endif()
-gram_test_program(bench_kron_mpi bench/bench_kron_mpi.c)
-target_link_libraries(bench_kron_mpi PRIVATE MPI::MPI_C)
+foreach(name bench_kron_mpi bench_kernel_mpi)
+    gram_test_program(${name} bench/${name}.c)
+    target_link_libraries(${name} PRIVATE MPI::MPI_C)
+endforeach()
+# Four hosts that are network namespaces, where root may make them.
+gram_test(test_mpi_namespaces c 300 ${CMAKE_SOURCE_DIR}/tests/multi/namespaces.sh
+    $<TARGET_FILE:bench_kernel_mpi> 6000 8 2 1)
+set_tests_properties(test_mpi_namespaces PROPERTIES
+    PROCESSORS 2 ENVIRONMENT "${GRAM_MPI_ENVIRONMENT}")

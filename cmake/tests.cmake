@@ -27,7 +27,8 @@ endfunction()
 
 # What several tests share; check/ has what `gram check` needs too.
 file(GLOB GRAM_SUPPORT_SOURCES CONFIGURE_DEPENDS tests/*/*.c)
-list(FILTER GRAM_SUPPORT_SOURCES EXCLUDE REGEX "/(test|fuzz|wrapped)[a-z0-9_]*\\.c$|/preload/")
+list(FILTER GRAM_SUPPORT_SOURCES EXCLUDE REGEX
+    "/(test|fuzz|wrapped|simulate)[a-z0-9_]*\\.c$|/preload/")
 add_library(gram_test_support STATIC ${GRAM_SUPPORT_SOURCES} tools/cudaemu/compile_cache.c)
 target_include_directories(gram_test_support PRIVATE include src ${CMAKE_SOURCE_DIR})
 target_link_libraries(gram_test_support PRIVATE gram_flags)
@@ -173,6 +174,7 @@ gram_test_program(bench_optimizer bench/bench_optimizer.c)
 gram_test_program(bench_eigh_multi bench/bench_eigh_multi.c)
 gram_test_program(bench_kron_nccl bench/bench_kron_nccl.c)
 gram_test_program(bench_kernel_multi bench/bench_kernel_multi.c)
+gram_test_program(simulate_ranks tests/multi/simulate_ranks.c)
 
 # test_calls catches the calls that the cases make (tests/core/wrapped.h); Apple's linker cannot.
 if(TARGET test_calls AND NOT APPLE)
