@@ -148,7 +148,8 @@ typedef struct gram_machine gram_machine;
  * learned again after each solve from the average gradient outer product of the predictor
  * (gram_agop), and the best round is kept; or, with GRAM_METRIC_ARD, its diagonal by a round of ten
  * quasi-Newton steps in the marginal likelihood of a Gaussian process with that kernel, on up to
- * 600 rows in comparisons and 1200 in the model (automatic relevance determination).  A regression
+ * 600 rows in comparisons and 1200 in the model, fewer of many features (automatic relevance
+ * determination; with AUTO of up to 64 features).  A regression
  * standardises its target; a classification has one column of Y per class.  More rows than
  * leaf_rows are split into a tree of leaves.
  *

@@ -620,8 +620,9 @@ gram_status gram_machine_look_at_time(gram_context *g, struct machine_job *job,
                                       const struct machine_recipe *recipe,
                                       const struct machine_data *data);
 
-/* Whether a full metric may be learned of `width` features.  Their number is known only when they
- * are encoded, later than the recipe. */
+/* Whether a metric by likelihood, or a full one, may be learned of `width` features.  Their number
+ * is known only when they are encoded, later than the recipe. */
+bool gram_machine_may_be_ard(const struct machine_job *job, int64_t width);
 bool gram_machine_full_metric(const struct machine_job *job, int64_t width);
 
 /* Chooses what the options leave open by leave-one-out; recipe comes with the defaults.  out has

@@ -367,7 +367,8 @@ static gram_status try_metrics(gram_context *g, struct large *l, int64_t rows, i
         other.full = form == 0;
         other.ard = form == 2;
         if ((other.full == first.full && other.ard == first.ard) ||
-            (other.full && !gram_machine_full_metric(l->job, l->train.width)))
+            (other.full && !gram_machine_full_metric(l->job, l->train.width)) ||
+            (other.ard && !gram_machine_may_be_ard(l->job, l->train.width)))
             continue;
         TRY(gram_machine_choice_try(g, l, &other, rows, rounds, best));
     }

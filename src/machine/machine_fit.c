@@ -170,7 +170,8 @@ static gram_status train(gram_context *g, struct machine_job *job,
 
 enum {
     MAX_CATEGORIES = 256, /* as many features of one column as bytes have values */
-    FULL_FEATURES = 500   /* widest default full metric: its eigenproblem grows with the cube */
+    FULL_FEATURES = 500,  /* widest default full metric: its eigenproblem grows with the cube */
+    ARD_FEATURES = 64     /* likewise of a metric by likelihood, of a tenth of the rows it sees */
 };
 
 void gram_machine_progress(const struct machine_job *job, double done, const char *stage)
@@ -302,6 +303,12 @@ static void job_close(gram_context *g, struct machine_job *job)
     free(job->weights);
     free(job->class_weight);
     gram_free(g, job->row, (size_t)job->table->rows * sizeof *job->row);
+}
+
+bool gram_machine_may_be_ard(const struct machine_job *job, int64_t width)
+{
+    return job->o.metric == GRAM_METRIC_ARD ||
+           (job->o.metric == GRAM_METRIC_AUTO && width <= ARD_FEATURES);
 }
 
 bool gram_machine_full_metric(const struct machine_job *job, int64_t width)

@@ -121,7 +121,8 @@ gram_status gram_machine_learn_metric(gram_context *g, const struct machine_job 
     once.loss = GRAM_LOSS_SQUARED;
     if (!rows)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)all->rows);
-    once.ard_rows = ARD_ROWS;
+    once.ard_rows = (int64_t)(ARD_ROWS * fmin(1, sqrt(16.0 / (double)all->width)));
+    once.ard_rows = gram_most(once.ard_rows, ARD_ROWS / 2);
     for (int64_t i = 0; i < all->rows; i++)
         rows[i] = i;
     status = part_of(g, job, all, rows, metric_rows(job, params, all), &train);

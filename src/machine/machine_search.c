@@ -33,15 +33,17 @@
 enum {
     FAMILIES = 7,
     FULL = 0, /* forms of a metric: */
-    DIAGONAL = 1,
-    ARD = 2, /* a diagonal one by a likelihood */
-    FORMS = 3,
+    DIAGONAL,
+    ARD, /* a diagonal one by a likelihood */
+    FORMS,
     LAST_ROWS = 3000,     /* most rows of the last level */
     FEW_LAST_ROWS = 1500, /* where the ridge is chosen again and other rows give the score */
     DEFAULT_ROUNDS = 5,
     MOST_ROUNDS = 10,
-    PLANNED = 60,  /* about the trials of a search without a time limit */
-    MOST_IDLE = 60 /* trials in a row that have found nothing better */
+    LOGISTIC_TRIALS = 15, /* solves that a logistic loss takes on the last level, */
+    LOGISTIC_STEPS = 6,   /* and of all rows */
+    PLANNED = 60,         /* about the trials of a search without a time limit */
+    MOST_IDLE = 60        /* trials in a row that have found nothing better */
 };
 
 /* ---- Trials ---------------------------------------------------------------------------------- */
@@ -50,8 +52,7 @@ enum {
     RIDGES = 5,
     FAR_RIDGES = 2 /* tried where the largest one was the best */
 };
-static const double path_ridges[RIDGES] = {1e-4, 1e-3, 1e-2, 1e-1, 1},
-                    far_ridges[FAR_RIDGES] = {10, 100};
+static const double path_ridges[] = {1e-4, 1e-3, 1e-2, 1e-1, 1}, far_ridges[] = {10, 100};
 
 /* Takes a trial if it is better. */
 static void take(const struct trial *t, struct trial *best)
@@ -195,7 +196,7 @@ static gram_status try_rounds(gram_context *g, struct search *s, const struct tr
         t.params.iterations = round;
         if (status == GRAM_OK)
             status = try_metric(g, s, metric, &t);
-        if (t.params.ard) /* whose rounds go on with one descent: they are near its end */
+        if (t.params.ard) /* one descent, which is near its end */
             worse = t.score < 0.99 * least ? 0 : 2;
         else
             worse = t.score < least ? 0 : worse + 1;
@@ -313,8 +314,9 @@ static bool may_learn(const struct search *s, int form)
         return false;
     if (form == FULL)
         return gram_machine_full_metric(job, s->level.part[0].data.width);
-    return metric == GRAM_METRIC_AUTO ||
-           metric == (form == ARD ? GRAM_METRIC_ARD : GRAM_METRIC_DIAGONAL);
+    if (form == DIAGONAL)
+        return metric == GRAM_METRIC_AUTO || metric == GRAM_METRIC_DIAGONAL;
+    return gram_machine_may_be_ard(job, s->level.part[0].data.width);
 }
 
 static void set_form(struct machine_params *params, int form)
@@ -323,8 +325,7 @@ static void set_form(struct machine_params *params, int form)
     params->ard = form == ARD;
 }
 
-/* Lengths for the best families, the Gaussian among them: it may suit what is left when features
- * that do not count are gone. */
+/* For the best families and the Gaussian, which may suit what is left of many features. */
 static gram_status try_ard(gram_context *g, struct search *s, const struct effort *effort, int most,
                            const struct found *found, struct trial *best)
 {
@@ -505,7 +506,7 @@ static double each(const struct search *s)
 /* Seconds that the rest of a fit is going to take after the trials of two levels: the last level,
  * rounds of feature learning, and the solves of all rows.  Single precision and one ridge take a
  * tenth of a trial. */
-static double rest(const struct search *s, const struct trial *best)
+static double rest(const gram_context *g, const struct search *s, const struct trial *best)
 {
     const double n = (double)s->job->rows;
     const double last = fmin(LAST_ROWS, n), learns = fmin(n, fmax(6000, fmin(n / 2, 12000)));
@@ -513,6 +514,8 @@ static double rest(const struct search *s, const struct trial *best)
     double work = work_of(last) * (rounds > 0 ? 2 : 1) + rounds * 0.3 * work_of(last / 2);
 
     work += s->members * 0.1 * (rounds * work_of(learns) / 2 + work_of(n));
+    if (s->job->o.loss == GRAM_LOSS_AUTO && gram_machine_may_be_logistic(g, s->job))
+        work += 0.1 * (LOGISTIC_TRIALS * work_of(last) + LOGISTIC_STEPS * work_of(n));
     return each(s) * work;
 }
 
@@ -522,14 +525,14 @@ static double time_limit(const struct search *s)
 }
 
 /* When choices are to end, as far as the first trials tell. */
-static void plan(struct search *s, const struct trial *best)
+static void plan(const gram_context *g, struct search *s, const struct trial *best)
 {
     const double limit = time_limit(s);
 
     if (s->job->o.search <= 0)
         return;
     s->job->ends = s->job->started + limit;
-    s->job->until = s->job->ends - fmin(fmax(rest(s, best), 0.1 * limit), 0.6 * limit);
+    s->job->until = s->job->ends - fmin(fmax(rest(g, s, best), 0.1 * limit), 0.6 * limit);
     s->last = s->job->until - (s->wide ? 0.3 : s->members > 1 ? 0.1 : 0) * limit;
     s->last = fmax(s->last, s->job->started + 0.2 * limit);
     s->deadline = s->job->started + 0.75 * (s->last - s->job->started);
@@ -560,13 +563,13 @@ static gram_status first_level(gram_context *g, struct search *s, const struct t
     TRY(try_learning(g, s, &usual, &found, learned));
     if (s->job->o.search <= 0)
         return GRAM_OK;
-    plan(s, best_of(plain, learned));
+    plan(g, s, best_of(plain, learned));
     TRY(try_families(g, s, &thorough, start, &found));
     *plain = found.family[0];
     TRY(try_more_rounds(g, s, learned));
     TRY(try_learning(g, s, &thorough, &found, learned));
     TRY(try_more(g, s, plain, learned));
-    plan(s, best_of(plain, learned));
+    plan(g, s, best_of(plain, learned));
     return GRAM_OK;
 }
 
