@@ -181,9 +181,10 @@ static gram_status fill(gram_context *g, struct ard *a, double ridge)
     gram_tensor x = gram_matrix(a->points, a->rows, a->width, GRAM_F64);
     gram_tensor k = gram_matrix(a->matrix, a->rows, a->rows, GRAM_F64);
     gram_tensor lengths = gram_vector(a->length, a->width, GRAM_F64);
+    gram_kernel_options kernel = a->kernel;
 
-    a->kernel.lengths = &lengths;
-    TRY(on_host(g, a, gram_kernel(a->host, &x, NULL, &a->kernel, &k)));
+    kernel.lengths = &lengths;
+    TRY(on_host(g, a, gram_kernel(a->host, &x, NULL, &kernel, &k)));
     for (int64_t i = 0; i < a->rows; i++)
         a->matrix[i * (a->rows + 1)] += ridge_of(a, ridge, i);
     return GRAM_OK;
@@ -195,11 +196,12 @@ static gram_status differentiate(gram_context *g, struct ard *a)
     gram_tensor x = gram_matrix(a->points, a->rows, a->width, GRAM_F64);
     gram_tensor grad = gram_matrix(a->matrix, a->rows, a->rows, GRAM_F64);
     gram_tensor lengths = gram_vector(a->length, a->width, GRAM_F64);
+    gram_kernel_options kernel = a->kernel;
     gram_tensor out = gram_vector(a->slope, a->width, GRAM_F64);
     const gram_kernel_grads grads = {.lengths = &out};
 
-    a->kernel.lengths = &lengths;
-    return on_host(g, a, gram_kernel_vjp(a->host, &x, &x, &a->kernel, &grad, &grads));
+    kernel.lengths = &lengths;
+    return on_host(g, a, gram_kernel_vjp(a->host, &x, &x, &kernel, &grad, &grads));
 }
 
 /* log det A / (2 n), and the inverse in place of A; INFINITY where A cannot be factorised. */

@@ -17,8 +17,8 @@ enum {
 struct trial {
     struct machine_params params; /* iterations: the rounds that the metric has had */
     gram_transform transform;
-    double score; /* lower is better: rmse, or error rate + mean squared error */
     int powers;   /* of metrics that were learned from its kernel */
+    double score; /* lower is better: rmse, or error rate + mean squared error */
 };
 
 struct part {

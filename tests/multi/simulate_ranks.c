@@ -184,7 +184,7 @@ static void *run(void *argument)
 /* The steps of a product of so many points. */
 static void record(struct team *team, int64_t points, int64_t depth, int64_t columns)
 {
-    struct part part[MOST];
+    struct part part[MOST] = {{.team = team}};
 
     team->steps = 0;
     pthread_barrier_init(&team->barrier, NULL, (unsigned)team->ranks);
