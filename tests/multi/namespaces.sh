@@ -37,22 +37,29 @@ for tool in ip tc unshare mpirun; do
 done
 [ "$(id -u)" = 0 ] || skip "only root makes network namespaces"
 trap clean EXIT
+mpirun --version 2>&1 | grep -q 'Open MPI) 4' || skip "mpirun is not of Open MPI 4"
 # A private network: the third number tells runs beside each other apart.
 net=10.$((128 + $$ / 256 % 64)).$(($$ % 256))
-{ ip netns add "$name-1" && ip link add "$name" type bridge; } 2>"$folder/why" ||
-    skip "$(head -n 1 "$folder/why")"
-for i in $(seq 2 $hosts); do
-    ip netns add "$name-$i"
-done
-ip addr add "$net.254/24" dev "$name"
-ip link set "$name" up
-for i in $(seq $hosts); do
-    ip link add "v$$-$i" type veth peer name eth0 netns "$name-$i"
-    ip link set "v$$-$i" master "$name" up
-    ip -n "$name-$i" addr add "$net.$i/24" dev eth0
-    ip -n "$name-$i" link set lo up
-    ip -n "$name-$i" link set eth0 up
-done
+
+host() { # NUMBER: a namespace with an address on the bridge
+    ip netns add "$name-$1" &&
+        ip link add "v$$-$1" type veth peer name eth0 netns "$name-$1" &&
+        ip link set "v$$-$1" master "$name" up &&
+        ip -n "$name-$1" addr add "$net.$1/24" dev eth0 &&
+        ip -n "$name-$1" link set lo up &&
+        ip -n "$name-$1" link set eth0 up &&
+        ip netns exec "$name-$1" unshare --uts true
+}
+
+make_hosts() {
+    ip link add "$name" type bridge && ip addr add "$net.254/24" dev "$name" &&
+        ip link set "$name" up || return
+    for i in $(seq $hosts); do
+        host "$i" || return
+    done
+}
+
+make_hosts 2>"$folder/why" || skip "$(head -n 1 "$folder/why")"
 
 # What mpirun calls in place of ssh: HOST COMMAND...
 cat >"$folder/shell" <<EOF
@@ -93,8 +100,9 @@ expect_same "$alone" "$fast"
 for rate in ${rates//,/ }; do
     for i in $(seq $hosts); do
         ip netns exec "$name-$i" tc qdisc replace dev eth0 root handle 1: tbf rate "$rate" \
-            burst 128kb latency 50ms
-        tc qdisc replace dev "v$$-$i" root handle 1: tbf rate "$rate" burst 128kb latency 50ms
+            burst 128kb latency 50ms &&
+            tc qdisc replace dev "v$$-$i" root handle 1: tbf rate "$rate" burst 128kb \
+                latency 50ms || skip "tc limits no rates here"
     done
     slow=$(on_hosts "$@")
     echo "$rate:      $slow"
