@@ -159,8 +159,9 @@ typedef struct gram_machine gram_machine;
  * few are compared again on more rows.  From 8000 rows on, machines of 1000 centres (see below)
  * learn metrics from up to 9000 rows, with other kernels, forms and powers beside the winner's; the
  * best replaces it if its mean squared error on other rows is less by 1 % or more.  The winner has
- * its ridge chosen once more, among up to 3000 rows; these outputs give the score ("leave_one_out"
- * of gram_machine_describe), and the probabilities of classes:
+ * its ridge chosen once more, among up to 3000 rows (1500 where that is done again, as below).
+ * These outputs give the score ("leave_one_out" of gram_machine_describe), and the probabilities of
+ * classes:
  *   p_j = (1 - u) exp(a f_j + c log pi_j) / sum_i exp(a f_i + c log pi_i) + u / classes,
  * with the outputs f and the shares pi of the classes, and a, c and u from the least log loss.
  * From 6000 rows on, a tenth of them, at most 2000 that have not taught the metric, chooses the

@@ -287,6 +287,21 @@ bool py_communicator_ended(struct py_call *call, gram_context *g, bool ready, gr
     return false;
 }
 
+bool py_communicator_run(struct py_call *call, struct py_communicator *ranks, bool ready,
+                         py_ranks_work *work, void *user, gram_status *status)
+{
+    gram_context *g = NULL;
+
+    *status = GRAM_OK;
+    ready = ready && py_communicator_context(call, ranks, &g) == 0;
+    if (ready)
+        PY_WORK(*status, py_communicator_done(call, ranks, g, work(call, user, g)));
+    else
+        py_communicator_fail(ranks);
+    ranks->busy = false;
+    return py_communicator_ended(call, g, ready, *status);
+}
+
 static PyObject *communicator_agree(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     static const char *const names[] = {"ok", NULL};

@@ -33,4 +33,10 @@ gram_status py_communicator_done(const struct py_call *call, const struct py_com
 /* Raises a failure of a context that is not call's: then false, else `ready`. */
 bool py_communicator_ended(struct py_call *call, gram_context *g, bool ready, gram_status status);
 
+/* A call of all ranks that is ready, or tells the others that it is not, as an exception has been
+ * raised; clears busy.  False: there is an exception. */
+typedef gram_status py_ranks_work(struct py_call *call, void *user, gram_context *g);
+bool py_communicator_run(struct py_call *call, struct py_communicator *ranks, bool ready,
+                         py_ranks_work *work, void *user, gram_status *status);
+
 #endif

@@ -260,6 +260,7 @@ struct kernel_request {
     struct request r;
     struct py_kernel kernel;
     gram_tensor *x;
+    gram_communicator *ranks;
 };
 
 static int prepare_kernel(struct py_call *call, struct kernel_request *k)
@@ -277,19 +278,28 @@ static int prepare_kernel(struct py_call *call, struct kernel_request *k)
                         &k->r);
 }
 
+static gram_status work_together(struct py_call *call, void *user, gram_context *g)
+{
+    const struct kernel_request *k = user;
+
+    (void)call;
+    return gram_eigh_kernel_multi(g, k->ranks, k->x, &k->kernel.options, &k->r.options, k->r.values,
+                                  k->r.to_vectors, k->r.info);
+}
+
 /* All ranks make the call. */
 static PyObject *decompose_together(struct py_call *call, struct kernel_request *k)
 {
     struct request *r = &k->r;
     struct py_communicator *ranks;
-    gram_status status = GRAM_OK;
-    gram_context *g = NULL;
+    gram_status status;
     bool ready;
 
     ranks = py_communicator_take(call->state, call->function, k->v[KERNEL_COMMUNICATOR]);
     if (!ranks)
         return py_fail(call);
-    ready = prepare_kernel(call, k) == 0 && py_communicator_context(call, ranks, &g) == 0;
+    k->ranks = ranks->c;
+    ready = prepare_kernel(call, k) == 0;
     if (ready && call->query) {
         PyErr_Format(PyExc_ValueError,
                      "%s: communicator is given to gram.workspace, which has no "
@@ -297,16 +307,9 @@ static PyObject *decompose_together(struct py_call *call, struct kernel_request 
                      call->function);
         ready = false;
     }
-    if (ready)
-        PY_WORK(status, py_communicator_done(call, ranks, g,
-                                             gram_eigh_kernel_multi(
-                                                 g, ranks->c, k->x, &k->kernel.options, &r->options,
-                                                 r->values, r->to_vectors, r->info)));
-    else
-        py_communicator_fail(ranks);
-    ranks->busy = false;
-    return py_communicator_ended(call, g, ready, status) ? end(call, k->o, r, status)
-                                                         : py_fail(call);
+    return py_communicator_run(call, ranks, ready, work_together, k, &status)
+               ? end(call, k->o, r, status)
+               : py_fail(call);
 }
 
 static PyObject *decompose_kernel(PyObject *module, PyObject *const *args, Py_ssize_t nargs,

@@ -58,8 +58,10 @@ static int prepare(struct py_call *call, PyObject *const *v, struct product *m)
     return m->out ? 0 : -1;
 }
 
-static gram_status work(struct py_call *call, struct product *m, gram_context *g)
+static gram_status work(struct py_call *call, void *user, gram_context *g)
 {
+    const struct product *m = user;
+
     if (call->query)
         return (m->options.communicator ? gram_kernel_matmul_multi_workspace
                                         : gram_kernel_matmul_workspace)(
@@ -73,20 +75,15 @@ static PyObject *multiply_together(struct py_call *call, PyObject *const *v, str
 {
     struct py_communicator *ranks =
         py_communicator_take(call->state, call->function, v[COMMUNICATOR]);
-    gram_status status = GRAM_OK;
-    gram_context *g = NULL;
+    gram_status status;
     bool ready;
 
     if (!ranks)
         return py_fail(call);
     m->options.communicator = ranks->c;
-    ready = prepare(call, v, m) == 0 && py_communicator_context(call, ranks, &g) == 0;
-    if (ready)
-        PY_WORK(status, py_communicator_done(call, ranks, g, work(call, m, g)));
-    else
-        py_communicator_fail(ranks);
-    ranks->busy = false;
-    return py_communicator_ended(call, g, ready, status) ? py_end(call, status) : py_fail(call);
+    ready = prepare(call, v, m) == 0;
+    return py_communicator_run(call, ranks, ready, work, m, &status) ? py_end(call, status)
+                                                                     : py_fail(call);
 }
 
 static PyObject *multiply(PyObject *module, PyObject *const *args, Py_ssize_t nargs,

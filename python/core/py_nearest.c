@@ -103,8 +103,9 @@ static int prepare(struct py_call *call, PyObject *const *v, struct request *r)
     return make_outputs(call, v, shape, r);
 }
 
-static gram_status work(struct py_call *call, struct request *r, gram_context *g)
+static gram_status work(struct py_call *call, void *user, gram_context *g)
 {
+    const struct request *r = user;
     const gram_tensor *x = r->pair.x, *y = r->pair.y;
 
     if (call->query)
@@ -119,21 +120,15 @@ static PyObject *search_together(struct py_call *call, PyObject *const *v, struc
 {
     struct py_communicator *ranks =
         py_communicator_take(call->state, call->function, v[COMMUNICATOR]);
-    gram_status status = GRAM_OK;
-    gram_context *g = NULL;
+    gram_status status;
     bool ready;
 
     if (!ranks)
         return py_fail(call);
-    ready = read_options(v, r) == 0 && prepare(call, v, r) == 0 &&
-            py_communicator_context(call, ranks, &g) == 0;
+    ready = read_options(v, r) == 0 && prepare(call, v, r) == 0;
     r->options.communicator = ranks->c;
-    if (ready)
-        PY_WORK(status, py_communicator_done(call, ranks, g, work(call, r, g)));
-    else
-        py_communicator_fail(ranks);
-    ranks->busy = false;
-    return py_communicator_ended(call, g, ready, status) ? py_end(call, status) : py_fail(call);
+    return py_communicator_run(call, ranks, ready, work, r, &status) ? py_end(call, status)
+                                                                     : py_fail(call);
 }
 
 static PyObject *search(PyObject *module, PyObject *const *args, Py_ssize_t nargs,

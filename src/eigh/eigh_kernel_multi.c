@@ -155,39 +155,24 @@ static gram_status check(gram_context *g, struct together *t, const gram_eigh_op
     return gram_check_transport(g, t->c);
 }
 
-static int64_t bits_of(double value)
-{
-    int64_t bits;
-
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
 static gram_status agree(gram_context *g, struct together *t, gram_status status)
 {
     const gram_eigh_options *o = &t->options;
     const bool good = status == GRAM_OK;
     const struct gram_common common[] = {
-        {               "the dtype of x", -1, good ? t->x->dtype : 0},
-        {   "the number of columns of x", -1,               t->width},
-        {        "vectors, NULL or not,", -1,     t->vectors != NULL},
-        {           "info, NULL or not,", -1,        t->info != NULL},
-        {               "options.select", -1,              o->select},
-        {                "options.count", -1,               o->count},
-        {"the bits of options.tolerance", -1,  bits_of(o->tolerance)},
-        {             "options.products", -1,            o->products},
-        {     "the bits of options.seed", -1,       (int64_t)o->seed},
+        {               "the dtype of x", -1,     good ? t->x->dtype : 0},
+        {   "the number of columns of x", -1,                   t->width},
+        {        "vectors, NULL or not,", -1,         t->vectors != NULL},
+        {           "info, NULL or not,", -1,            t->info != NULL},
+        {               "options.select", -1,                  o->select},
+        {                "options.count", -1,                   o->count},
+        {"the bits of options.tolerance", -1, gram_bits_of(o->tolerance)},
+        {             "options.products", -1,                o->products},
+        {     "the bits of options.seed", -1,           (int64_t)o->seed},
     };
-    int64_t *rows = t->c->rows[0];
 
     TRY(noted(t, gram_agree(g, t->c, status, common, (int)(sizeof common / sizeof *common))));
-    TRY(noted(t, gram_tell_all(g, t->c, t->own, rows)));
-    for (int rank = 0; rank < t->c->size; rank++) {
-        t->first += rank < t->c->rank ? rows[rank] : 0;
-        if (__builtin_add_overflow(t->n, rows[rank], &t->n))
-            t->n = INT64_MAX;
-    }
-    return GRAM_OK;
+    return noted(t, gram_count_rows(g, t->c, 0, t->own, &t->first, &t->n));
 }
 
 /* ---- All rows -------------------------------------------------------------------------------- */

@@ -42,14 +42,6 @@ static gram_status refuse_some(gram_context *g, const gram_krr_options *o)
                 : GRAM_OK;
 }
 
-static int64_t bits_of(double value)
-{
-    int64_t bits;
-
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
 /* The products compare the kernel. */
 static int list_common(const struct shared *s, struct gram_common *common)
 {
@@ -62,9 +54,9 @@ static int list_common(const struct shared *s, struct gram_common *common)
         {               "the dtype of alpha", -1, s->own.alpha ? s->own.alpha->dtype : 0},
         {    "options.weights, NULL or not,", -1,                     o->weights != NULL},
         {                   "options.method", -1,                              o->method},
-        {        "the bits of options.ridge", -1,                      bits_of(o->ridge)},
-        {    "the bits of options.tolerance", -1,                  bits_of(o->tolerance)},
-        {"the bits of options.held_out_rmse", -1,              bits_of(o->held_out_rmse)},
+        {        "the bits of options.ridge", -1,                 gram_bits_of(o->ridge)},
+        {    "the bits of options.tolerance", -1,             gram_bits_of(o->tolerance)},
+        {"the bits of options.held_out_rmse", -1,         gram_bits_of(o->held_out_rmse)},
         {                     "options.rank", -1,                                o->rank},
         {                 "options.products", -1,                            o->products},
         {"options.time_limit, none or some,", -1,                      o->time_limit > 0},
@@ -91,7 +83,6 @@ static gram_status describe(gram_context *g, struct shared *s, const gram_krr_op
     struct gram_common common[GRAM_MAX_COMMON];
     gram_communicator *c = options->communicator;
     gram_status status = refuse_some(g, options);
-    int64_t rows;
     int used;
 
     s->ranks.c = c;
@@ -106,14 +97,7 @@ static gram_status describe(gram_context *g, struct shared *s, const gram_krr_op
         status = gram_check_transport(g, c);
     used = list_common(s, common);
     TRY(gram_agree(g, c, status, common, used));
-    TRY(gram_tell_all(g, c, s->described.n, c->rows[0]));
-    for (int rank = 0; rank < c->size; rank++) {
-        rows = c->rows[0][rank];
-        s->ranks.first += rank < c->rank ? rows : 0;
-        if (__builtin_add_overflow(s->ranks.n, rows, &s->ranks.n))
-            s->ranks.n = INT64_MAX;
-    }
-    return GRAM_OK;
+    return gram_count_rows(g, c, 0, s->described.n, &s->ranks.first, &s->ranks.n);
 }
 
 /* One array of all rows, in which this rank's are. */

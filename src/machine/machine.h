@@ -221,6 +221,9 @@ struct machine_report {
     double score;    /* mean squared error of the outputs on the validation rows, of the best */
 };
 
+/* Adds what solves took and the worst of what they say; rounds and scores are the caller's. */
+void gram_machine_report_add(struct machine_report *sum, const struct machine_report *one);
+
 /*
  * A split: a row's place on the direction, x . direction, sends it left up to low, right from high
  * on, and to both in between, with a weight that goes over linearly; with a temperature softly

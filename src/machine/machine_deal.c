@@ -52,13 +52,7 @@ struct hands {
 
 static void add_report(struct machine_report *sum, const struct machine_report *one)
 {
-    sum->kernel_seconds += one->kernel_seconds;
-    sum->solve_seconds += one->solve_seconds;
-    sum->feature_seconds += one->feature_seconds;
-    sum->iterations = one->iterations > sum->iterations ? one->iterations : sum->iterations;
-    sum->residual = fmax(sum->residual, one->residual);
-    sum->change = fmax(sum->change, one->change);
-    sum->ridge = fmax(sum->ridge, one->ridge);
+    gram_machine_report_add(sum, one);
     sum->rounds = one->rounds > sum->rounds ? one->rounds : sum->rounds;
     sum->score += one->score;
 }

@@ -265,7 +265,7 @@ static gram_status solve_without(gram_context *g, const struct task *t,
     return status;
 }
 
-static void add_report(struct machine_report *sum, const struct machine_report *one)
+void gram_machine_report_add(struct machine_report *sum, const struct machine_report *one)
 {
     sum->kernel_seconds += one->kernel_seconds;
     sum->solve_seconds += one->solve_seconds;
@@ -331,7 +331,7 @@ static gram_status train_leaf(gram_context *g, const struct task *t, struct mach
     gram_machine_leaf_destroy(g, &without);
     gram_machine_metric_destroy(&metric);
     gram_free(g, y, bytes);
-    add_report(&t->job->report, &report);
+    gram_machine_report_add(&t->job->report, &report);
     return status;
 }
 

@@ -217,6 +217,22 @@ gram_status gram_tell_all(gram_context *g, gram_communicator *c, int64_t number,
     return GRAM_OK;
 }
 
+gram_status gram_count_rows(gram_context *g, gram_communicator *c, int side, int64_t own,
+                            int64_t *first, int64_t *total)
+{
+    int64_t *rows = c->rows[side];
+
+    *first = *total = 0;
+    TRY(gram_tell_all(g, c, own, rows));
+    for (int rank = 0; rank < c->size; rank++) {
+        if (rank == c->rank)
+            *first = *total;
+        if (__builtin_add_overflow(*total, rows[rank], total))
+            *total = INT64_MAX;
+    }
+    return GRAM_OK;
+}
+
 static gram_status exchange(gram_context *g, gram_communicator *c, const struct gram_exchange *e)
 {
     const int64_t start = gram_trace_begin(g);

@@ -11,6 +11,7 @@
 #ifndef GRAM_COMMUNICATOR_H
 #define GRAM_COMMUNICATOR_H
 #include "core/context.h"
+#include <string.h>
 
 /* Chunks for every rank, one after the other in its order, this one included; or one chunk that all
  * of them get, with to_all, which may already lie in its place of receive. */
@@ -112,6 +113,21 @@ gram_status gram_share(gram_context *g, gram_communicator *c, gram_status status
 
 /* A number of every rank, 0 or more: in all, one per rank.  All ranks have just agreed. */
 gram_status gram_tell_all(gram_context *g, gram_communicator *c, int64_t number, int64_t *all);
+
+/* How many rows each rank has of a side, to c->rows[side]: *first is how many are of the ranks
+ * before this one, and *total how many all have, INT64_MAX where these are more.  All ranks have
+ * just agreed. */
+gram_status gram_count_rows(gram_context *g, gram_communicator *c, int side, int64_t own,
+                            int64_t *first, int64_t *total);
+
+/* A number as what ranks have in common. */
+static inline int64_t gram_bits_of(double value)
+{
+    int64_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
 
 /* Rows of all ranks on each of them, rows[i] from rank i, of row_bytes: a rank's own already lie in
  * their place of memory. */

@@ -38,14 +38,6 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return (hash ^ value) * UINT64_C(0x100000001b3) ^ hash >> 29;
 }
 
-static uint64_t bits_of(double value)
-{
-    uint64_t bits;
-
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
 static uint64_t hash_expression(const struct gram_expression *e)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -54,7 +46,8 @@ static uint64_t hash_expression(const struct gram_expression *e)
         hash = mix(hash, e->node[i].op);
         for (int a = 0; a < 3; a++)
             hash = mix(hash, (uint64_t)(uint16_t)e->node[i].arg[a]);
-        hash = mix(hash, bits_of(e->node[i].op == GRAM_OP_NUMBER ? e->node[i].number : 0));
+        hash = mix(hash,
+                   (uint64_t)gram_bits_of(e->node[i].op == GRAM_OP_NUMBER ? e->node[i].number : 0));
     }
     return hash;
 }
@@ -68,15 +61,15 @@ static uint64_t hash_vector(const gram_context *g, const struct gram_view *v)
         return hash;
     for (int64_t k = 0; k < v->cols; k++) {
         const char *at = v->data + k * v->col_stride * (int64_t)gram_dtype_size(v->dtype);
-        hash = mix(
-            hash, bits_of(v->dtype == GRAM_F32 ? (double)*(const float *)at : *(const double *)at));
+        hash = mix(hash, (uint64_t)gram_bits_of(v->dtype == GRAM_F32 ? (double)*(const float *)at
+                                                                     : *(const double *)at));
     }
     return hash;
 }
 
 static struct gram_common of_hyper(const char *name, const struct gram_hyper *h)
 {
-    return (struct gram_common){name, -1, h->tensor.data ? 0 : (int64_t)bits_of(h->value)};
+    return (struct gram_common){name, -1, h->tensor.data ? 0 : gram_bits_of(h->value)};
 }
 
 /* As many values whatever the call, as all ranks must send as many. */
@@ -181,15 +174,8 @@ static gram_status count_rows(gram_context *g, struct matmul_multi *m)
 {
     const int64_t own[2] = {m->given.out.rows, m->given.v.rows};
 
-    for (int side = 0; side < 2; side++) {
-        TRY(gram_tell_all(g, m->c, own[side], m->c->rows[side]));
-        for (int rank = 0; rank < m->c->size; rank++) {
-            if (rank == m->c->rank)
-                m->first[side] = m->rows[side];
-            if (__builtin_add_overflow(m->rows[side], m->c->rows[side][rank], &m->rows[side]))
-                m->rows[side] = INT64_MAX;
-        }
-    }
+    for (int side = 0; side < 2; side++)
+        TRY(gram_count_rows(g, m->c, side, own[side], &m->first[side], &m->rows[side]));
     return GRAM_OK;
 }
 

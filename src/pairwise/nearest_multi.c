@@ -25,27 +25,19 @@ struct nearest_multi {
     size_t inner_bytes;
 };
 
-static int64_t bits_of(double value)
-{
-    int64_t bits;
-
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
 static int list_common(const struct nearest_multi *m, struct gram_common *common)
 {
     const struct gram_cdist_op *d = &m->given.distance;
     const struct gram_common all[] = {
-        {                       "the dtype of x", -1,                                 d->x.dtype},
-        {           "the number of columns of x", -1,                                  d->x.cols},
-        {                      "y, NULL or not,", -1,                          m->args.y != NULL},
-        {             "the number of neighbours", -1,                             m->given.count},
-        {                        "the bits of p", -1, d->p.tensor.data ? 0 : bits_of(d->p.value)},
-        {           "the kind of options.metric", -1,                             d->metric.kind},
-        {"options.metric->weights, NULL or not,", -1,             d->metric.weights.data != NULL},
-        {                 "options.exclude_self", -1,                      m->given.exclude_self},
-        {           "the bits of options.radius", -1,                   bits_of(m->given.radius)},
+        {                       "the dtype of x", -1,                                      d->x.dtype},
+        {           "the number of columns of x", -1,                                       d->x.cols},
+        {                      "y, NULL or not,", -1,                               m->args.y != NULL},
+        {             "the number of neighbours", -1,                                  m->given.count},
+        {                        "the bits of p", -1, d->p.tensor.data ? 0 : gram_bits_of(d->p.value)},
+        {           "the kind of options.metric", -1,                                  d->metric.kind},
+        {"options.metric->weights, NULL or not,", -1,                  d->metric.weights.data != NULL},
+        {                 "options.exclude_self", -1,                           m->given.exclude_self},
+        {           "the bits of options.radius", -1,                   gram_bits_of(m->given.radius)},
     };
 
     memcpy(common, all, sizeof all);
@@ -88,7 +80,6 @@ static gram_status check_arguments(gram_context *g, struct nearest_multi *m)
 static gram_status describe(gram_context *g, struct nearest_multi *m)
 {
     struct gram_common common[GRAM_MAX_COMMON];
-    int64_t *rows;
     gram_status status;
     int used;
 
@@ -101,15 +92,7 @@ static gram_status describe(gram_context *g, struct nearest_multi *m)
     status = check_arguments(g, m);
     used = list_common(m, common);
     TRY(gram_agree(g, m->c, status, common, used));
-    rows = m->c->rows[1];
-    TRY(gram_tell_all(g, m->c, m->given.distance.y.rows, rows));
-    for (int rank = 0; rank < m->c->size; rank++) {
-        if (rank == m->c->rank)
-            m->first = m->rows;
-        if (__builtin_add_overflow(m->rows, rows[rank], &m->rows))
-            m->rows = INT64_MAX;
-    }
-    return GRAM_OK;
+    return gram_count_rows(g, m->c, 1, m->given.distance.y.rows, &m->first, &m->rows);
 }
 
 static size_t row_bytes(const struct nearest_multi *m)

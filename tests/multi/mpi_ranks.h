@@ -20,6 +20,7 @@ int main(void)
 #else
 #  include "tests/core/failing_alloc.h"
 #  include <mpi.h>
+#  include <string.h>
 
 static gram_communicator *mpi_world;
 
@@ -33,6 +34,19 @@ static gram_communicator *mpi_ranks(struct harness *h)
 static int mpi_rank(void)
 {
     return gram_communicator_rank(mpi_world);
+}
+
+/* What a call got: every rank status; the first one, in trouble, has own in its message, the others
+ * other. */
+__attribute__((unused)) static void mpi_expect_refusal(struct harness *h, gram_status got,
+                                                       gram_status status, const char *own,
+                                                       const char *other)
+{
+    const char *text = mpi_rank() == 0 ? own : other;
+
+    CHECK(h, got == status, "%s: %s", gram_status_name(got), gram_message(h->g));
+    CHECK(h, strstr(gram_message(h->g), text) != NULL, "\"%s\", expected \"%s\"",
+          gram_message(h->g), text);
 }
 
 /* Runs the tests on every rank; a rank on which one fails makes mpirun fail. */

@@ -9,7 +9,7 @@
 # speed is left on the slow links.  The namespaces go in the end.  Status 77: this system does not
 # let the caller make them.
 #
-# GRAM_NAMESPACES=LEAST,...   other rates than 1gbit, as tc has them
+# GRAM_NAMESPACES=RATE,...   other rates than 1gbit, as tc has them
 #
 # SPDX-License-Identifier: MIT
 set -euo pipefail

@@ -72,12 +72,7 @@ static void parts_are_the_same_again(struct harness *h)
 static void all_refuse(struct harness *h, struct krr_parts *p, gram_status status, const char *own,
                        const char *other)
 {
-    const char *text = mpi_rank() == 0 ? own : other;
-    const gram_status got = krr_parts_solve(h->g, p);
-
-    CHECK(h, got == status, "%s: %s", gram_status_name(got), gram_message(h->g));
-    CHECK(h, strstr(gram_message(h->g), text) != NULL, "\"%s\", expected \"%s\"",
-          gram_message(h->g), text);
+    mpi_expect_refusal(h, krr_parts_solve(h->g, p), status, own, other);
     krr_parts_drop(h, p);
 }
 
