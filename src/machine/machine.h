@@ -314,7 +314,7 @@ struct machine_learned {
 };
 
 /* Relearns the metric from such gradients or, as params say, from the likelihood of the targets of
- * z.  learned, which may be NULL, says what suits it: from gradients it is that of params. */
+ * z, which alone set learned; it may be NULL. */
 gram_status gram_machine_metric_learn(gram_context *g, const struct machine_gradients *e,
                                       struct machine_metric *metric,
                                       struct machine_learned *learned);

@@ -439,7 +439,7 @@ static gram_status take(gram_context *g, const struct machine_gradients *e, cons
         metric->w[j] *= scale.w[j];
     }
     if (learned)
-        *learned = (struct machine_learned){e->params->bandwidth, exp(at[metric->width])};
+        learned->ridge = exp(at[metric->width]);
     if (status == GRAM_OK && relative && learned)
         status = medians_of(g, e, &scale, e->bandwidth / most, &learned->bandwidth);
     gram_machine_metric_destroy(&scale);

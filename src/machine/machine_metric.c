@@ -260,8 +260,6 @@ gram_status gram_machine_metric_learn(gram_context *g, const struct machine_grad
 
     if (e->params->ard)
         return gram_machine_metric_ard(g, e, metric, learned);
-    if (learned)
-        *learned = (struct machine_learned){e->params->bandwidth, e->params->ridge};
     agop = gram_alloc(g, bytes);
     if (!agop)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);

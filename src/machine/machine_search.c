@@ -135,8 +135,7 @@ static gram_status try_metric(gram_context *g, struct search *s,
     return gram_machine_trial_score(g, s, metric, ridges, count, t);
 }
 
-/* The next metric of each part, from an expansion in the present one, and the bandwidth and the
- * ridge that suit both. */
+/* The next metric of each part; a likelihood finds the bandwidth and the ridge that suit it too. */
 static gram_status learn(gram_context *g, const struct search *s, struct trial *t,
                          struct machine_metric *metric)
 {
@@ -150,7 +149,7 @@ static gram_status learn(gram_context *g, const struct search *s, struct trial *
         struct machine_params params = t->params;
         struct machine_data data = part->memory.data, z;
         struct machine_report report = {0};
-        struct machine_learned learned = {1, 1};
+        struct machine_learned learned = {params.bandwidth, params.ridge};
         struct machine_leaf leaf = {0};
         gram_status status;
 
@@ -174,8 +173,10 @@ static gram_status learn(gram_context *g, const struct search *s, struct trial *
         bandwidth *= pow(learned.bandwidth, 1.0 / s->level.parts);
         ridge *= pow(learned.ridge, 1.0 / s->level.parts);
     }
-    t->params.bandwidth = bandwidth;
-    t->params.ridge = s->given_ridge ? t->params.ridge : fmax(ridge, LEAST_RIDGE);
+    if (t->params.ard && t->params.relative_bandwidth)
+        t->params.bandwidth = bandwidth;
+    if (t->params.ard && !s->given_ridge)
+        t->params.ridge = fmax(ridge, LEAST_RIDGE);
     return GRAM_OK;
 }
 
@@ -308,14 +309,13 @@ static gram_status try_families(gram_context *g, struct search *s, const struct 
 static bool may_learn(const struct search *s, int form)
 {
     const struct machine_job *job = s->job;
-    const gram_metric metric = job->o.metric;
 
     if (job->o.iterations < 0 || s->level.parts == 1 || s->level.part[0].data.width < 2)
         return false;
     if (form == FULL)
         return gram_machine_full_metric(job, s->level.part[0].data.width);
     if (form == DIAGONAL)
-        return metric == GRAM_METRIC_AUTO || metric == GRAM_METRIC_DIAGONAL;
+        return job->o.metric == GRAM_METRIC_AUTO || job->o.metric == GRAM_METRIC_DIAGONAL;
     return gram_machine_may_be_ard(job, s->level.part[0].data.width);
 }
 

@@ -259,11 +259,36 @@ static void noise_does_not_count(struct harness *h)
     sample_destroy(&s);
 }
 
+/* Rounds of learning do not change by rounding what the caller gave. */
+static void what_is_given_stays(struct harness *h)
+{
+    static const char *const names[] = {"\"bandwidth\": ", "\"regularization\": "};
+    struct sample s = sample_make(h, 200);
+    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    gram_machine *m;
+
+    o.bandwidth = 2; /* whose root is rounded up */
+    o.regularization = 0.07;
+    m = sample_fit(h, &s, &s.number, &o);
+    for (int i = 0; i < 2; i++) {
+        const double given = i ? o.regularization : o.bandwidth;
+        int count = 0;
+
+        for (const char *t = gram_machine_describe(m); (t = strstr(t, names[i])); t++, count++)
+            CHECK(h, strtod(strchr(t, ':') + 1, NULL) == given, "%s%.17g, given was %g", names[i],
+                  strtod(strchr(t, ':') + 1, NULL), given);
+        CHECK(h, count > 10, "%s is told %d times", names[i], count);
+    }
+    gram_machine_destroy(m);
+    sample_destroy(&s);
+}
+
 static const struct test_function tests[] = {
     {  "steps_end_where_it_is_flat",   steps_end_where_it_is_flat},
     {  "bandwidths_come_in_medians",   bandwidths_come_in_medians},
     {"constant_outputs_say_nothing", constant_outputs_say_nothing},
     {        "noise_does_not_count",         noise_does_not_count},
+    {         "what_is_given_stays",          what_is_given_stays},
 };
 
 int main(void)
