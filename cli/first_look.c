@@ -214,13 +214,15 @@ static void add_number(struct values *v, double value, double before)
 {
     int64_t known = 0;
 
-    v->whole &= value == floor(value) && fabs(value) <= 0x1p53;
+    v->whole = v->whole && value == floor(value) && fabs(value) <= 0x1p53;
     v->rising &= v->present == 0 || value > before;
-    v->least = v->present == 0 ? value : fmin(v->least, value);
-    v->most = v->present == 0 ? value : fmax(v->most, value);
+    v->least = v->present == 0 || value < v->least ? value : v->least;
+    v->most = v->present == 0 || value > v->most ? value : v->most;
+    if (v->different > MOST_CLASSES)
+        return;
     while (known < v->different && v->value[known] != value)
         known++;
-    if (known == v->different && known <= MOST_CLASSES)
+    if (known == v->different)
         v->value[v->different++] = value;
 }
 
@@ -246,6 +248,20 @@ static struct values count_values(const struct column *c, int64_t rows)
     }
     v.same &= !c->numbers || v.different <= 1;
     return v;
+}
+
+/* Whether all values that are there are the same, which the first ones mostly tell. */
+static int one_value(const struct column *c, int64_t rows)
+{
+    int64_t first = 0;
+
+    while (first < rows && (c->texts ? !c->texts[first] : !c->numbers || isnan(c->numbers[first])))
+        first++;
+    for (int64_t row = first + 1; row < rows; row++)
+        if (c->texts ? c->texts[row] && strcmp(c->texts[row], c->texts[first]) != 0
+                     : !isnan(c->numbers[row]) && c->numbers[row] != c->numbers[first])
+            return 0;
+    return 1;
 }
 
 /* Whether no two of the sorted values are equal. */
@@ -429,7 +445,7 @@ static enum exit_status look_for_duplicates(const struct look *l)
     if (!print)
         return fail_memory(l->why, "a first look at the table");
     for (int64_t c = 0; c < t->width; c++)
-        if (is_feature(l->at, c) && !count_values(&t->columns[c], t->rows).same)
+        if (is_feature(l->at, c) && !one_value(&t->columns[c], t->rows))
             print[count++] = (struct print){hash_column(&t->columns[c], t->rows), c};
     qsort(print, (size_t)count, sizeof *print, by_hash);
     for (int64_t i = 1; i < count && status == CLI_OK; i++) {

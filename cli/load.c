@@ -9,6 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    ROWS_AT_A_TIME = 256 /* of a matrix whose rows are taken apart */
+};
+
 enum exit_status load_open(const char *path, FILE **file, int *is_npy, struct failure *why)
 {
     int first;
@@ -36,20 +40,30 @@ static enum exit_status name_columns(struct table *t, struct failure *why)
     return CLI_OK;
 }
 
-/* Column c of the matrix a as numbers. */
-static enum exit_status take_column(const struct npy *a, struct table *t, int64_t c,
-                                    struct failure *why)
+/* The columns of the matrix a that are not ignored, as numbers: one piece of rows after the other,
+ * which stays in the cache while its columns are taken. */
+static enum exit_status take_columns(const struct npy *a, struct table *t, struct failure *why)
 {
-    int64_t step = a->fortran || a->ndim == 1 ? 1 : t->width;
-    int64_t first = a->fortran && a->ndim == 2 ? c * t->rows : c;
-    double *numbers = malloc((size_t)(t->rows + !t->rows) * sizeof *numbers);
+    const int64_t step = a->fortran || a->ndim == 1 ? 1 : t->width;
+    const int64_t apart = a->fortran && a->ndim == 2 ? t->rows : 1;
 
-    if (!numbers)
-        return fail_memory(why, "the table");
-    for (int64_t row = 0; row < t->rows; row++)
-        numbers[row] = npy_get(a, first + row * step);
-    t->columns[c].kind = COLUMN_NUMBER;
-    t->columns[c].numbers = numbers;
+    for (int64_t c = 0; c < t->width; c++) {
+        struct column *column = &t->columns[c];
+        if (column->kind == COLUMN_IGNORED)
+            continue;
+        column->kind = COLUMN_NUMBER;
+        column->numbers = malloc((size_t)(t->rows + !t->rows) * sizeof *column->numbers);
+        if (!column->numbers)
+            return fail_memory(why, "the table");
+    }
+    for (int64_t first = 0; first < t->rows; first += ROWS_AT_A_TIME) {
+        const int64_t end = first + ROWS_AT_A_TIME < t->rows ? first + ROWS_AT_A_TIME : t->rows;
+        for (int64_t c = 0; c < t->width; c++) {
+            double *numbers = t->columns[c].numbers;
+            for (int64_t row = first; numbers && row < end; row++)
+                numbers[row] = npy_get(a, c * apart + row * step);
+        }
+    }
     return CLI_OK;
 }
 
@@ -75,10 +89,8 @@ static enum exit_status table_from_npy(const struct npy *a, const char *path,
         if (column->kind == COLUMN_TEXT)
             return fail(why, CLI_BAD_DATA, "%s: column \"%s\" holds numbers, expected text",
                         text_name(path), column->name);
-        if (column->kind != COLUMN_IGNORED)
-            TRY(take_column(a, t, c, why));
     }
-    return CLI_OK;
+    return take_columns(a, t, why);
 }
 
 enum exit_status load_table(const char *path, const struct csv_options *options, struct table *out,

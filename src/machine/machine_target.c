@@ -47,6 +47,21 @@ static int64_t unique(void *data, int64_t count, size_t size,
     return kept;
 }
 
+/* Whether there are more different numbers than two, which a look at few rows mostly tells. */
+static bool more_than_two(const double *value, int64_t count)
+{
+    double second = count > 0 ? value[0] : 0;
+
+    for (int64_t i = 0; i < count; i++) {
+        if (value[i] == value[0] || value[i] == second)
+            continue;
+        if (second != value[0])
+            return true;
+        second = value[i];
+    }
+    return false;
+}
+
 /* Classes of a target of numbers; more than most: left at 0 classes. */
 static gram_status number_classes(gram_context *g, const gram_column *column, const int64_t *rows,
                                   int64_t count, int64_t most, struct machine_target *out)
@@ -58,6 +73,10 @@ static gram_status number_classes(gram_context *g, const gram_column *column, co
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the target");
     for (int64_t i = 0; i < count; i++)
         value[i] = column->numbers[rows[i]];
+    if (most == 2 && more_than_two(value, count)) {
+        free(value);
+        return GRAM_OK;
+    }
     qsort(value, (size_t)count, sizeof *value, by_number);
     classes = unique(value, count, sizeof *value, by_number);
     if (classes > most) {

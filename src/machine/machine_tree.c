@@ -13,13 +13,15 @@
  */
 #include "core/blas.h"
 #include "core/random.h"
+#include "core/threads.h"
 #include "machine.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    SAMPLE_ROWS = 3000 /* for the direction: one small factorisation */
+    SAMPLE_ROWS = 3000,   /* for the direction: one small factorisation */
+    ROWS_AT_A_TIME = 1024 /* whose places a thread finds */
 };
 static const double overlap = 0.05; /* of the rows, on each side of the median, in both leaves */
 
@@ -169,10 +171,10 @@ struct builder {
     int64_t leaf_rows;
     struct machine_tree *tree;
     struct machine_leaf_rows *rows;
-    double *places, *sorted; /* of the rows of the part being split */
-    uint64_t seed;           /* of the tree's samples */
-    bool drawn;              /* its directions are; else they are the leading ones */
-    uint64_t random;         /* of drawn directions */
+    double *places, *sorted, *scratch; /* of the rows of the part being split */
+    uint64_t seed;                     /* of the tree's samples */
+    bool drawn;                        /* its directions are; else they are the leading ones */
+    uint64_t random;                   /* of drawn directions */
 };
 
 /* Trains a small machine on a sample of rows and finds the direction of its gradients. */
@@ -212,13 +214,6 @@ static gram_status find_direction(gram_context *g, struct builder *b, int64_t *r
     return status;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static gram_status add_leaf(gram_context *g, struct builder *b, const int64_t *rows, int64_t count)
 {
     int64_t n = b->rows->leaves, used = n > 0 ? b->rows->first[n] : 0;
@@ -252,19 +247,40 @@ static gram_status add_node(gram_context *g, struct builder *b, int64_t parent, 
     return GRAM_OK;
 }
 
+/* Rows whose places on a node's direction are found. */
+struct placing {
+    const struct builder *b;
+    const struct machine_node *node;
+    const int64_t *rows;
+    int64_t count;
+};
+
+static void place_some(void *arg, int64_t index, int thread)
+{
+    const struct placing *p = arg;
+    const struct machine_data *data = p->b->data;
+    const int64_t first = index * ROWS_AT_A_TIME;
+    const int64_t end = gram_least(first + ROWS_AT_A_TIME, p->count);
+
+    (void)thread;
+    for (int64_t i = first; i < end; i++)
+        p->b->places[i] = p->b->sorted[i] =
+            gram_machine_node_place(p->node, data->width, data->dtype, data->x, p->rows[i]);
+}
+
 /* Places of the rows on the node's direction, and its low and high; false if they cannot be told
  * apart: then the direction is zero and every row belongs half to each side. */
-static bool place_rows(struct builder *b, struct machine_node *node, const int64_t *rows,
-                       int64_t count)
+static bool place_rows(gram_context *g, struct builder *b, struct machine_node *node,
+                       const int64_t *rows, int64_t count)
 {
+    struct placing placing = {b, node, rows, count};
     int64_t low = (int64_t)((0.5 - overlap) * (double)count);
     int64_t high = (int64_t)((0.5 + overlap) * (double)count);
     int64_t left = 0, right = 0;
 
-    for (int64_t i = 0; i < count; i++)
-        b->places[i] = b->sorted[i] =
-            gram_machine_node_place(node, b->data->width, b->data->dtype, b->data->x, rows[i]);
-    qsort(b->sorted, (size_t)count, sizeof *b->sorted, by_value);
+    gram_for(g, (double)(count * b->data->width), gram_ceil_div(count, ROWS_AT_A_TIME), place_some,
+             &placing);
+    gram_sort_numbers(b->sorted, count, b->scratch);
     node->low = b->sorted[low];
     node->high = b->sorted[high];
     node->scale = b->sorted[count * 3 / 4] - b->sorted[count / 4];
@@ -294,7 +310,7 @@ static gram_status split(gram_context *g, struct builder *b, int64_t *rows, int6
     if (parent >= 0)
         b->tree->node[parent].child[side] = at;
     TRY(find_direction(g, b, rows, count, b->tree->node[at].direction));
-    told_apart = place_rows(b, &b->tree->node[at], rows, count);
+    told_apart = place_rows(g, b, &b->tree->node[at], rows, count);
     if (!told_apart) {
         memset(b->tree->node[at].direction, 0, (size_t)b->tree->width * sizeof(double));
         b->tree->node[at].low = -1, b->tree->node[at].high = 1;
@@ -351,15 +367,15 @@ gram_status gram_machine_tree_build(gram_context *g, const struct machine_params
 
     *tree = (struct machine_tree){.width = data->width};
     *rows = (struct machine_leaf_rows){0};
-    b.places = gram_alloc(g, bytes);
-    b.sorted = gram_alloc(g, bytes);
-    if (!all || !b.places || !b.sorted)
+    b.places = gram_alloc(g, 3 * bytes);
+    b.sorted = b.places + data->rows;
+    b.scratch = b.sorted + data->rows;
+    if (!all || !b.places)
         status =
             gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %lld rows", (long long)data->rows);
     if (status == GRAM_OK)
         status = build(g, &b, trees, all);
-    gram_free(g, b.places, bytes);
-    gram_free(g, b.sorted, bytes);
+    gram_free(g, b.places, 3 * bytes);
     free(all);
     if (status != GRAM_OK) {
         gram_machine_tree_destroy(tree);

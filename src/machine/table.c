@@ -209,28 +209,24 @@ int64_t gram_encoded_width(const struct gram_encoded_column *c)
 }
 
 /* The categories of a column of labels, and the statistics of its levels. */
-static gram_status fit_categories(gram_context *g, const gram_column *from, const int64_t *rows,
-                                  int64_t count, const struct gram_encoding *how,
-                                  struct gram_encoded_column *c)
+static bool fit_categories(const gram_column *from, const int64_t *rows, int64_t count,
+                           const struct gram_encoding *how, struct gram_encoded_column *c)
 {
     struct gram_seen *seen;
     int64_t distinct, present;
-    gram_status status = GRAM_OK;
+    bool done = find_seen(from, rows, count, &seen, &distinct, &present) &&
+                choose(seen, distinct, how->max_categories, c);
 
-    if (!find_seen(from, rows, count, &seen, &distinct, &present) ||
-        !choose(seen, distinct, how->max_categories, c))
-        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate memory to encode column \"%s\"",
-                           from->name);
     c->missing = present < count;
-    if (status == GRAM_OK && one_hot_width(c) == 0)
+    if (done && one_hot_width(c) == 0)
         c->missing = false;
-    else if (status == GRAM_OK && how->statistics > 0)
-        status = gram_encoded_fit_levels(
-            g, &(struct gram_level_rows){from, rows, count, seen, distinct}, how, c);
+    else if (done && how->statistics > 0)
+        done = gram_encoded_fit_levels(&(struct gram_level_rows){from, rows, count, seen, distinct},
+                                       how, c);
     free(seen);
-    TRY(status);
-    c->width = gram_encoded_width(c);
-    return GRAM_OK;
+    if (done)
+        c->width = gram_encoded_width(c);
+    return done;
 }
 
 /* The feature that is 1 for a label (NULL: missing), -1 if none is. */
@@ -249,8 +245,12 @@ static int64_t category_feature(const struct gram_encoded_column *c, const char 
 }
 
 enum {
-    ROWS_AT_A_TIME = 1024
+    ROWS_AT_A_TIME = 1024,
+    LANES = 8 /* columns that are fitted at a time, of which each holds its values twice */
 };
+
+/* What a value of a column takes until it is sorted and summed: see table_sort.c. */
+static const double value_nanoseconds = 20;
 
 /* Features are kept within this, far beyond any data of use: their squares stay finite in f32. */
 static const double most = 1e15;
@@ -262,13 +262,6 @@ static gram_status no_memory(gram_context *g, const char *column)
 }
 
 /* ---- An encoder from columns ----------------------------------------------------------------- */
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
 
 static double quantile(const double *sorted, int64_t count, double q)
 {
@@ -315,24 +308,23 @@ static void fit_scale(struct gram_encoded_column *c, const double *sorted, int64
     c->scale = isfinite(spread) && isfinite(1 / spread) ? 1 / spread : 0;
 }
 
-static gram_status fit_numbers(gram_context *g, const gram_column *from, const int64_t *rows,
-                               int64_t count, enum gram_scaling scaling,
-                               struct gram_encoded_column *c)
+static bool fit_numbers(const gram_column *from, const int64_t *rows, int64_t count,
+                        enum gram_scaling scaling, struct gram_encoded_column *c)
 {
-    double *value = malloc((size_t)(count > 0 ? count : 1) * sizeof *value);
+    double *value = malloc(2 * (size_t)count * sizeof *value + 1); /* and what sorting takes */
     int64_t present = 0;
 
     if (!value)
-        return no_memory(g, from->name);
+        return false;
     for (int64_t i = 0; i < count; i++)
         if (!isnan(from->numbers[rows[i]]))
             value[present++] = from->numbers[rows[i]];
-    qsort(value, (size_t)present, sizeof *value, by_value);
+    gram_sort_numbers(value, present, value + count);
     fit_scale(c, value, present, scaling);
     free(value);
     c->missing = present > 0 && present < count;
     c->width = gram_encoded_width(c);
-    return GRAM_OK;
+    return true;
 }
 
 /* The days of the labels that are there, if all of them are dates in that order. */
@@ -372,28 +364,27 @@ static int cycles_of(const double *days, int64_t count)
  * Encodes labels as dates if they are dates in one order alone: 1/2/2024 on its own may be in
  * January or in February, and is not guessed at.
  */
-static gram_status fit_dates(gram_context *g, const gram_column *from, const int64_t *rows,
-                             int64_t count, enum gram_scaling scaling,
-                             struct gram_encoded_column *c)
+static bool fit_dates(const gram_column *from, const int64_t *rows, int64_t count,
+                      enum gram_scaling scaling, struct gram_encoded_column *c)
 {
-    double *days = malloc((size_t)(count > 0 ? count : 1) * sizeof *days);
+    double *days = malloc(2 * (size_t)count * sizeof *days + 1);
     int64_t present;
     int orders = 0, found = 0;
 
     if (!days)
-        return no_memory(g, from->name);
+        return false;
     for (int order = 0; order < GRAM_DATE_ORDERS; order++)
         if (read_days(from, rows, count, (enum gram_date_order)order, days, &present))
             found = order, orders++;
     if (orders == 1 && read_days(from, rows, count, (enum gram_date_order)found, days, &present)) {
-        qsort(days, (size_t)present, sizeof *days, by_value);
+        gram_sort_numbers(days, present, days + count);
         fit_scale(c, days, present, scaling);
         c->dates = GRAM_DATES | cycles_of(days, present) | found << GRAM_DATES_ORDER_SHIFT;
         c->missing = present < count;
         c->width = gram_encoded_width(c);
     }
     free(days);
-    return GRAM_OK;
+    return true;
 }
 
 static bool is_categorical(const struct gram_encoding *how, const char *name)
@@ -404,20 +395,41 @@ static bool is_categorical(const struct gram_encoding *how, const char *name)
     return false;
 }
 
-static gram_status fit_column(gram_context *g, const gram_column *from, const int64_t *rows,
-                              int64_t count, const struct gram_encoding *how,
-                              struct gram_encoded_column *c)
+/* All columns that are encoded, and what they are fitted on. */
+struct fitting {
+    const gram_column **from;
+    struct gram_encoded_column *column;
+    int64_t columns, count;
+    const int64_t *rows;
+    const struct gram_encoding *how;
+    bool *done; /* of each column; false: there was no memory */
+};
+
+static bool fit_column(const struct fitting *f, int64_t column)
 {
+    const gram_column *from = f->from[column];
+    struct gram_encoded_column *c = &f->column[column];
+
     c->name = strdup(from->name);
     if (!c->name)
-        return no_memory(g, from->name);
+        return false;
     c->least = INFINITY, c->most = -INFINITY;
-    if (from->labels) {
-        if (!is_categorical(how, from->name))
-            TRY(fit_dates(g, from, rows, count, how->scaling, c));
-        return c->dates ? GRAM_OK : fit_categories(g, from, rows, count, how, c);
-    }
-    return fit_numbers(g, from, rows, count, how->scaling, c);
+    if (!from->labels)
+        return fit_numbers(from, f->rows, f->count, f->how->scaling, c);
+    if (!is_categorical(f->how, from->name) &&
+        !fit_dates(from, f->rows, f->count, f->how->scaling, c))
+        return false;
+    return c->dates || fit_categories(from, f->rows, f->count, f->how, c);
+}
+
+/* Every LANES-th column. */
+static void fit_lane(void *arg, int64_t index, int thread)
+{
+    const struct fitting *f = arg;
+
+    (void)thread;
+    for (int64_t c = index; c < f->columns; c += LANES)
+        f->done[c] = fit_column(f, c);
 }
 
 static bool is_target(const char *name, const struct gram_encoding *how)
@@ -429,35 +441,57 @@ static bool is_target(const char *name, const struct gram_encoding *how)
     return found;
 }
 
+/* The columns, of which e has as many as are no targets. */
+static gram_status fit_columns(gram_context *g, const gram_table *table, struct fitting *f,
+                               struct gram_encoder *e)
+{
+    for (int64_t i = 0; i < table->columns; i++)
+        if (!is_target(table->column[i].name, f->how))
+            f->from[f->columns++] = &table->column[i];
+    if (f->columns == 0)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "table has no column to learn from, expected at least one besides the "
+                         "target");
+    e->columns = f->columns;
+    gram_for(g, value_nanoseconds * (double)f->count * (double)f->columns,
+             gram_least(f->columns, LANES), fit_lane, f);
+    for (int64_t i = 0; i < f->columns; i++) {
+        if (!f->done[i])
+            return no_memory(g, f->from[i]->name);
+        e->column[i].first = e->width;
+        e->width += e->column[i].width;
+    }
+    return GRAM_OK;
+}
+
 gram_status gram_encoder_fit(gram_context *g, const gram_table *table, const int64_t *rows,
                              int64_t count, const struct gram_encoding *how,
                              struct gram_encoder **out)
 {
+    const size_t columns = (size_t)table->columns + 1;
     struct gram_encoder *e = calloc(1, sizeof *e);
+    struct fitting f = {.from = malloc(columns * sizeof *f.from),
+                        .column = calloc(columns, sizeof *f.column),
+                        .count = count,
+                        .rows = rows,
+                        .how = how,
+                        .done = calloc(columns, sizeof *f.done)};
     gram_status status = GRAM_OK;
 
     *out = NULL;
-    if (e)
-        e->column = calloc((size_t)table->columns + 1, sizeof *e->column);
-    if (!e || !e->column) {
-        gram_encoder_destroy(e);
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate an encoder of %lld columns",
-                         (long long)table->columns);
+    if (!e || !f.from || !f.column || !f.done)
+        status = gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate an encoder of %lld columns",
+                           (long long)table->columns);
+    if (e) {
+        e->column = f.column;
+        e->squash = how->scaling == GRAM_ROBUST;
+    } else {
+        free(f.column);
     }
-    e->squash = how->scaling == GRAM_ROBUST;
-    for (int64_t i = 0; status == GRAM_OK && i < table->columns; i++) {
-        struct gram_encoded_column *c = &e->column[e->columns];
-        if (is_target(table->column[i].name, how))
-            continue;
-        e->columns++;
-        status = fit_column(g, &table->column[i], rows, count, how, c);
-        c->first = e->width;
-        e->width += c->width;
-    }
-    if (status == GRAM_OK && e->columns == 0)
-        status = gram_fail(g, GRAM_INVALID_ARGUMENT,
-                           "table has no column to learn from, expected at least one besides the "
-                           "target");
+    if (status == GRAM_OK)
+        status = fit_columns(g, table, &f, e);
+    free(f.from);
+    free(f.done);
     if (status == GRAM_OK)
         *out = e;
     else

@@ -91,9 +91,9 @@ struct gram_encoding {
  * labels or both, and infinite numbers: the message names the column and the row. */
 gram_status gram_table_check(gram_context *g, const gram_table *table);
 
-/* Fits on the given rows (indices into the checked table), on all columns but the targets; refuses
- * a table without any.  *out is NULL on an error; its memory comes from malloc, since it outlives
- * the context. */
+/* Fits on the given rows (indices into the checked table), on all columns but the targets, which
+ * the context's threads share; refuses a table without any.  *out is NULL on an error; its memory
+ * comes from malloc, since it outlives the context. */
 gram_status gram_encoder_fit(gram_context *g, const gram_table *table, const int64_t *rows,
                              int64_t count, const struct gram_encoding *how,
                              struct gram_encoder **out);
@@ -128,6 +128,10 @@ gram_status gram_encoder_unseen(gram_context *g, const struct gram_encoder *enco
 
 void gram_encoder_destroy(struct gram_encoder *encoder);
 
+/* table_sort.c: numbers in rising order, by a copy of them in scratch.  -0 may stand before 0, and
+ * NaNs at either end. */
+void gram_sort_numbers(double *value, int64_t count, double *scratch);
+
 /* ---- Target statistics of levels ------------------------------------------------------------- */
 
 /* A label and how often it was seen. */
@@ -146,9 +150,9 @@ struct gram_level_rows {
 };
 
 /* Adds the statistics of a column of labels, if it has enough levels, and any of the statistics
- * differs between them by more than chance. */
-gram_status gram_encoded_fit_levels(gram_context *g, const struct gram_level_rows *of,
-                                    const struct gram_encoding *how, struct gram_encoded_column *c);
+ * differs between them by more than chance; false: there is no memory. */
+bool gram_encoded_fit_levels(const struct gram_level_rows *of, const struct gram_encoding *how,
+                             struct gram_encoded_column *c);
 /* The statistics of a label, which may be NULL, of new rows. */
 const double *gram_encoded_level(const struct gram_encoded_column *c, const char *label);
 void gram_encoded_forget_levels(struct gram_encoded_column *c);

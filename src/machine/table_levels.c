@@ -243,8 +243,8 @@ void gram_encoded_forget_levels(struct gram_encoded_column *c)
     c->levels = c->statistics = 0;
 }
 
-gram_status gram_encoded_fit_levels(gram_context *g, const struct gram_level_rows *of,
-                                    const struct gram_encoding *how, struct gram_encoded_column *c)
+bool gram_encoded_fit_levels(const struct gram_level_rows *of, const struct gram_encoding *how,
+                             struct gram_encoded_column *c)
 {
     bool enough = copy_levels(of->seen, of->distinct, c), any = false;
     struct sums s = {.levels = c->levels,
@@ -267,10 +267,7 @@ gram_status gram_encoded_fit_levels(gram_context *g, const struct gram_level_row
     }
     if (!enough || !any)
         gram_encoded_forget_levels(c);
-    if (!enough)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the levels of column \"%s\"",
-                         of->from->name);
-    return GRAM_OK;
+    return enough;
 }
 
 const double *gram_encoded_level(const struct gram_encoded_column *c, const char *label)

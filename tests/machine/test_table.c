@@ -4,11 +4,20 @@
  * SPDX-License-Identifier: MIT
  */
 #include "check/harness/harness.h"
+#include "core/random.h"
+#include "core/threads.h"
 #include "machine/date.h"
 #include "machine/table.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
 
 static struct gram_encoder *fit(struct harness *h, const gram_table *t, const char *target,
                                 const int64_t *rows, int64_t count, enum gram_scaling scaling)
@@ -368,6 +377,137 @@ static void check_many_rows(struct harness *h)
     free(rows);
 }
 
+/* A number of many magnitudes, or one that others have too. */
+static double some_number(uint64_t *state)
+{
+    const double unit = gram_random_unit(state) - 0.5;
+
+    switch (gram_random_below(state, 5)) {
+    case 0:
+        return ldexp(unit, (int)gram_random_below(state, 2000) - 1000);
+    case 1:
+        return (double)(float)unit;
+    case 2:
+        return floor(9 * unit);
+    case 3:
+        return unit * 0x1p-1060; /* subnormal */
+    default:
+        return unit;
+    }
+}
+
+/* Against qsort, around the number from which bytes are sorted, and with bytes that all share. */
+static void numbers_are_sorted(struct harness *h)
+{
+    static const int64_t counts[] = {0, 1, 2, 2047, 2048, 2049, 20000};
+    enum {
+        MOST = 20000
+    };
+    double *x = calloc(MOST, sizeof *x), *expected = calloc(MOST, sizeof *expected);
+    double *scratch = calloc(MOST, sizeof *scratch);
+    uint64_t state = 5;
+
+    if (!x || !expected || !scratch)
+        exit(EXIT_FAILURE);
+    for (int i = 0; i < 3 * LENGTH(counts); i++) {
+        const int64_t count = counts[i / 3];
+        int64_t wrong = 0;
+
+        h->where = "sorting";
+        for (int64_t k = 0; k < count; k++)
+            x[k] = expected[k] = i % 3 == 0   ? some_number(&state)
+                                 : i % 3 == 1 ? (double)(float)gram_random_unit(&state)
+                                              : 7.25;
+        gram_sort_numbers(x, count, scratch);
+        qsort(expected, (size_t)count, sizeof *expected, by_value);
+        for (int64_t k = 0; k < count; k++)
+            wrong += x[k] != expected[k];
+        CHECK(h, wrong == 0, "%lld of %lld numbers are out of place", (long long)wrong,
+              (long long)count);
+    }
+    free(x);
+    free(expected);
+    free(scratch);
+}
+
+/* Columns of all kinds, more of them than are fitted at a time. */
+enum {
+    FITTED = 21,
+    FITTED_ROWS = 4000
+};
+
+static struct gram_encoder *fit_with_threads(struct harness *h, const gram_table *t,
+                                             const int64_t *rows, int threads)
+{
+    const int before = h->g->threads;
+    struct gram_encoder *e;
+
+    gram_pool_destroy(h->g);
+    h->g->threads = threads;
+    e = fit(h, t, "c3", rows, FITTED_ROWS, GRAM_ROBUST);
+    gram_pool_destroy(h->g);
+    h->g->threads = before;
+    return e;
+}
+
+static void expect_same_column(struct harness *h, const struct gram_encoded_column *a,
+                               const struct gram_encoded_column *b)
+{
+    CHECK(h,
+          strcmp(a->name, b->name) == 0 && a->first == b->first && a->width == b->width &&
+              a->categories == b->categories && a->missing == b->missing && a->dates == b->dates,
+          "columns \"%s\" and \"%s\" differ", a->name, b->name);
+    CHECK(h,
+          a->shift == b->shift && a->scale == b->scale && a->fill == b->fill &&
+              a->least == b->least && a->most == b->most,
+          "column \"%s\": %.17g %.17g and %.17g %.17g", a->name, a->shift, a->scale, b->shift,
+          b->scale);
+}
+
+static void any_number_of_threads_fits_one_encoder(struct harness *h)
+{
+    static const char *const words[] = {"2024-03-01", "2024-05-17", "2025-01-31"};
+    double *x = calloc((size_t)FITTED * FITTED_ROWS, sizeof *x);
+    const char **label = calloc((size_t)2 * FITTED_ROWS, sizeof *label);
+    int64_t *rows = calloc(FITTED_ROWS, sizeof *rows);
+    gram_column column[FITTED];
+    char name[FITTED][8];
+    const gram_table t = {FITTED_ROWS, FITTED, column};
+    struct gram_encoder *one, *other;
+    uint64_t state = 1;
+
+    if (!x || !label || !rows)
+        exit(EXIT_FAILURE);
+    h->where = "threads";
+    for (int64_t i = 0; i < FITTED_ROWS; i++) {
+        rows[i] = i;
+        label[i] = words[gram_random_below(&state, 3)];
+        label[FITTED_ROWS + i] = gram_random_below(&state, 3) ? "no date" : NULL;
+    }
+    for (int c = 0; c < FITTED; c++) {
+        snprintf(name[c], sizeof name[c], "c%d", c);
+        column[c] = (gram_column){.name = name[c]};
+        if (c % 7 < 5)
+            column[c].numbers = x + (size_t)c * FITTED_ROWS;
+        else
+            column[c].labels = label + (c % 7 == 5 ? 0 : FITTED_ROWS);
+        for (int64_t i = 0; i < FITTED_ROWS; i++)
+            x[(size_t)c * FITTED_ROWS + (size_t)i] =
+                c % 7 == 1 && i % 9 == 0 ? (double)NAN : some_number(&state);
+    }
+    one = fit_with_threads(h, &t, rows, 1);
+    other = fit_with_threads(h, &t, rows, 3);
+    CHECK(h, one->columns == FITTED - 1 && other->columns == one->columns, "%lld and %lld columns",
+          (long long)one->columns, (long long)other->columns);
+    for (int64_t c = 0; c < one->columns; c++)
+        expect_same_column(h, &one->column[c], &other->column[c]);
+    gram_encoder_destroy(one);
+    gram_encoder_destroy(other);
+    free(x);
+    free(label);
+    free(rows);
+}
+
 int main(void)
 {
     struct harness_options options = {.threads = 2};
@@ -385,6 +525,8 @@ int main(void)
     check_many_categories(&h);
     check_refusals(&h);
     check_many_rows(&h);
+    numbers_are_sorted(&h);
+    any_number_of_threads_fits_one_encoder(&h);
     printf("table: %d checks, %d failed\n", h.checks, h.failures);
     harness_close(&h);
     return h.failures || !h.checks ? EXIT_FAILURE : EXIT_SUCCESS;
