@@ -199,11 +199,18 @@ gram_status gram_krr_rows_multiply(gram_context *g, struct krr_problem *p, bool 
 gram_status gram_krr_rows_columns(gram_context *g, void *problem, const int64_t *row, int64_t count,
                                   const gram_tensor *out);
 
-/* krr_checkpoint.c */
+/* krr_hash.c */
 
 /* The hash of x: begun, and with the bytes of each row in order. */
 uint64_t gram_krr_hash_begin(const struct krr_problem *p);
 uint64_t gram_krr_hash(uint64_t hash, const void *data, size_t bytes);
+/* The hashes of p->keep, but that of rows that are read. */
+gram_status gram_krr_identify(gram_context *g, struct krr_problem *p);
+/* Of what a file has. */
+uint64_t gram_krr_hash_of_text(const char *key, const char *text);
+uint64_t gram_krr_hash_of_array(const struct gram_model_array *a);
+
+/* krr_checkpoint.c */
 
 /* Of options.checkpoint, where there is one, for a problem that is loaded.  With options.resume and
  * a file alpha, best, the number of products and keep are those of the file. */
