@@ -46,8 +46,8 @@ static const struct option_row rows[] = {
     FLAG("refine", 0, offsetof(struct krr_settings, refine),
          "repeat cg in f32 for residuals in f64, and write coefficients in f64: for small ridges"),
     FILE_NAME("checkpoint", 0, "FILE", offsetof(struct krr_settings, checkpoint), NULL,
-              "keep the state of cg or centres in FILE, from where --resume goes on; an interrupt "
-              "by Ctrl-C or SIGTERM and a limit keep it, too"),
+              "keep the state of cg, centres or blocks in FILE, from where --resume goes on; an "
+              "interrupt by Ctrl-C or SIGTERM and a limit keep it, too"),
     FLAG("resume", 0, offsetof(struct krr_settings, resume),
          "go on from the file of --checkpoint, if it is there"),
     NUMBER("checkpoint-seconds", 0, "S", offsetof(struct krr_settings, checkpoint_seconds), NULL,

@@ -182,11 +182,11 @@ typedef struct gram_krr_options {
     const gram_tensor *centres; /* m by d points of the dtype of x */
     int64_t centre_count;       /* m rows of x, which are drawn, all alike */
     gram_tensor *chosen;        /* receives their numbers: i64, m, without gaps; NULL: not wanted */
-    /* CG and CENTRES: a file from which another call can go on; NULL: none.  See below. */
+    /* CG, CENTRES and BLOCKS: a file from which another call can go on; NULL: none.  See below. */
     const char *checkpoint;
     int resume;                    /* 1: go on from the file, if it is there; 0: begin anew */
     double checkpoint_seconds;     /* between two writes */
-    int64_t checkpoint_iterations; /* the same in iterations; both 0: 60 seconds */
+    int64_t checkpoint_iterations; /* the same in iterations, or blocks; both 0: 60 seconds */
     const gram_rows *rows; /* CENTRES, CG: the points, in the place of x, which is NULL then */
     int64_t memory; /* bytes that a preconditioner whose rank is 0 may grow to, and, with rows,
                        that eight blocks of CG take; 0: a quarter of the memory that is available
@@ -275,10 +275,10 @@ typedef struct gram_krr_options {
  * GRAM_IO: rows could not be read; the message has the words of options.rows->read.
  *
  * Checkpoints: options.checkpoint is a file with the state of the iteration, which is written every
- * so many seconds or iterations, when the call is cancelled or ends by options.time_limit or
- * options.products, and at the end, when it holds the answer.  It is written aside, flushed and
- * renamed, so that a process may end at any moment, and the former file stays until the next one is
- * whole.  With options.resume a call goes on where the file stands, and takes the same steps as one
+ * so many seconds or iterations (BLOCKS: blocks of rows), when the call is cancelled or ends by
+ * options.time_limit or options.products, and at the end, when it holds the answer.  It is written
+ * aside, flushed and renamed, so that a process may end at any moment, and the former file stays
+ * until the next one is whole.  With options.resume a call goes on from it by the same steps as one
  * that was never interrupted, but for rounding; without the file it begins anew.  Tolerances,
  * limits, devices and numbers of threads may be others; options.warm_start, rank and seed are not
  * read, and with less memory a rank may stay lower.  A file of other x, y, ridge, weights, kernel,
@@ -288,8 +288,8 @@ typedef struct gram_krr_options {
  * One that cannot be written later, as on a full disk, ends nothing: the former file stays, further
  * writes are tried, and if the last one failed the status is GRAM_IO, or GRAM_NUMERICAL or
  * GRAM_CANCELLED with both messages; alpha and the report are written as for GRAM_OK.  The size is
- * about 24 bytes for each element of alpha, and 3 numbers of the dtype (CG).  CHOLESKY, also where
- * AUTO takes it, keeps none.  The format is in src/krr/krr_checkpoint.c.
+ * about 24 bytes for each element of alpha, and 3 numbers of the dtype (CG), or 32 bytes (BLOCKS).
+ * CHOLESKY, also where AUTO takes it, keeps none.  The format is in src/krr/krr_checkpoint.c.
  *
  * Ranks: with options.communicator every rank calls with its rows of x, y, weights and alpha, any
  * number of them, or none, and the problem has the rows of all, rank by rank.  Each rank then holds

@@ -23,6 +23,9 @@
  * 4,096, 32 blocks) that is the mu which is best of some that were tried.  Where residuals grow the
  * momentum begins again.
  *
+ * A checkpoint is written between two blocks: alpha, the best alpha that was looked at, its
+ * residual, the momentum, and where the pass stands.  Another call draws the same blocks from it.
+ *
  * Block coordinate descent, or sketch and project with coordinates: R. Gower and P. Richtarik,
  * Randomized iterative methods for linear systems, SIAM J. Matrix Anal. Appl. 36 (2015); S. Tu, R.
  * Roelofs, S. Venkataraman and B. Recht, Large scale kernel learning using block coordinate
@@ -51,10 +54,14 @@ static const double least_rate = 1e-4; /* of mu, times the number of blocks */
 struct blocks {
     struct krr_problem *p;
     int64_t rows;             /* of a block */
+    int64_t done;             /* rows of order that the pass has taken; n: the next one begins */
+    uint64_t random;          /* of which orders are drawn */
     bool wide;                /* products in f64 */
+    bool looked;              /* the residual of alpha is known, and alpha is the best one */
     int64_t *order;           /* n, on the host */
     double *seen;             /* per column: squares of the residuals of a pass so far */
-    double *before;           /* the same of the pass before; NAN: there was none */
+    double *before;           /* the same of the pass before, behind seen; 0: there was none */
+    double *found;            /* the same of a block */
     double *momentum, *point; /* n by columns, on the host */
     double blocks, rate;      /* rate: mu */
     double *ridge;            /* of a block, on the host */
@@ -84,14 +91,16 @@ static gram_status blocks_open(gram_context *g, struct blocks *w)
     const size_t more = n * columns * size;
     double *at;
 
-    w->bytes = (n + 2 * columns + rows + (rows + 2 * n) * columns) * sizeof(double) + more;
+    w->bytes = (n + 3 * columns + rows + (rows + 2 * n) * columns) * sizeof(double) + more;
     w->memory = gram_alloc(g, w->bytes);
     if (!w->memory)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", w->bytes);
+    memset(w->memory, 0, w->bytes);
     w->order = w->memory;
     at = (double *)w->memory + n;
     w->seen = at, at += columns;
     w->before = at, at += columns;
+    w->found = at, at += columns;
     w->momentum = at, at += n * columns;
     w->point = at, at += n * columns;
     w->ridge = at, at += rows;
@@ -157,6 +166,7 @@ static gram_status block_residual(gram_context *g, struct blocks *w, const int64
     TRY(gram_kernel_matmul(g, &x, &all, w->wide ? &p->wide_kernel : &p->kernel, &alpha, NULL,
                            &out));
     TRY(gram_krr_fetch(g, w->narrow, w->product.data, (size_t)(count * p->columns) * size));
+    memset(w->found, 0, (size_t)p->columns * sizeof *w->found);
     for (int64_t j = 0; j < p->columns; j++)
         for (int64_t i = 0; i < count; i++) {
             const int64_t at = j * p->n + row[i];
@@ -164,7 +174,7 @@ static gram_status block_residual(gram_context *g, struct blocks *w, const int64
 
             *r = p->y[at] - krr_element(dtype, w->narrow, j * count + i) -
                  p->ridge[row[i]] * w->point[at];
-            w->seen[j] += *r * *r;
+            w->found[j] += *r * *r;
         }
     return GRAM_OK;
 }
@@ -218,11 +228,15 @@ static void step(struct blocks *w, const int64_t *row, int64_t count)
         w->momentum[i] = b * w->momentum[i] + (1 - b) * w->point[i];
         p->alpha[i] = w->point[i];
     }
-    for (int64_t j = 0; j < p->columns; j++)
+    for (int64_t j = 0; j < p->columns; j++) {
+        w->seen[j] += w->found[j];
         for (int64_t i = 0; i < count; i++) {
             p->alpha[j * p->n + row[i]] += w->right[j * count + i];
             w->momentum[j * p->n + row[i]] += c * w->right[j * count + i];
         }
+    }
+    w->done += count;
+    w->looked = false;
 }
 
 /* The rate that follows from a pass, of the column that is slowest. */
@@ -231,10 +245,8 @@ static void set_rate(struct blocks *w)
     double part = 0;
 
     for (int64_t j = 0; j < w->p->columns; j++) {
-        const double now = w->seen[j] / w->before[j];
-
-        if (w->before[j] > 0 && now > part)
-            part = now;
+        if (w->before[j] > 0)
+            part = fmax(part, w->seen[j] / w->before[j]);
         w->before[j] = w->seen[j];
     }
     if (part > 1)
@@ -247,19 +259,89 @@ static void set_rate(struct blocks *w)
     }
 }
 
-static gram_status one_block(gram_context *g, struct blocks *w, const int64_t *row, int64_t count,
-                             int32_t *code)
+/* ---- Checkpoints ----------------------------------------------------------------------------- */
+
+static void keep(gram_context *g, struct blocks *w)
+{
+    w->p->keep.passes = (struct krr_passes_state){.rows = w->rows,
+                                                  .done = w->done,
+                                                  .random = w->random,
+                                                  .rate = w->rate,
+                                                  .momentum = w->momentum,
+                                                  .squares = w->seen,
+                                                  .order = w->order};
+    gram_krr_checkpoint_write(g, w->p, w->looked ? KRR_LOOKED_AT : KRR_TO_LOOK_AT);
+}
+
+/* Tells the checkpoint what a block has found, relative to y. */
+static void tell(gram_context *g, struct blocks *w)
 {
     struct krr_problem *p = w->p;
+    const struct krr_cg_keeper keeper = gram_krr_checkpoint_keeper(p, false);
+    double most = 0;
+
+    for (int64_t j = 0; j < p->columns; j++)
+        if (p->norm_y[j] > 0)
+            most = fmax(most, sqrt(w->found[j]) / p->norm_y[j]);
+    if (keeper.told(g, keeper.user, most))
+        keep(g, w);
+}
+
+/* Where the solve begins, or the file stands that is gone on from; alpha and best are there. */
+static void begin(struct blocks *w)
+{
+    struct krr_problem *p = w->p;
+    struct krr_checkpoint *c = &p->keep;
+    const struct krr_passes_state *s = &c->passes;
+    const size_t bytes = (size_t)(p->n * p->columns) * sizeof *p->alpha;
+
+    w->blocks = (double)p->n / (double)w->rows;
+    w->looked = !c->file || c->stage == KRR_LOOKED_AT;
+    if (c->file) {
+        w->done = s->done;
+        w->random = s->random;
+        w->rate = s->rate;
+        memcpy(w->momentum, s->momentum, bytes);
+        memcpy(w->seen, s->squares, (size_t)(2 * p->columns) * sizeof *w->seen);
+        memcpy(w->order, s->order, (size_t)p->n * sizeof *w->order);
+        memcpy(p->residual, c->residual_before, bytes);
+        memcpy(p->norm_r, c->norms_before, (size_t)p->columns * sizeof *p->norm_r);
+    } else {
+        w->done = p->n;
+        w->random = p->options.seed;
+        w->rate = 1 / w->blocks;
+        memcpy(p->best, p->alpha, bytes);
+        restart(w);
+    }
+    c->residual = p->residual;
+    c->norms = p->norm_r;
+    c->norm_rows = 1;
+    c->scale = 1;
+}
+
+/* ---- Passes ---------------------------------------------------------------------------------- */
+
+static gram_status one_block(gram_context *g, struct blocks *w, int32_t *code)
+{
+    struct krr_problem *p = w->p;
+    const int64_t *row = w->order + w->done;
+    const int64_t count = gram_least(w->rows, p->n - w->done);
+    const double start = gram_seconds();
 
     extrapolate(w);
     TRY(gram_krr_store(g, w->index.data, row, (size_t)count * sizeof *row));
     TRY(block_residual(g, w, row, count));
     TRY(block_solve(g, w, row, count, code));
     g->call = p->call;
-    if (*code == 0)
-        step(w, row, count);
-    return GRAM_OK;
+    if (*code != 0)
+        return GRAM_OK;
+    step(w, row, count);
+    if (w->done == p->n)
+        set_rate(w);
+    if (w->certificate == 0) /* f64 takes twice the time at least */
+        w->certificate = w->blocks * (w->wide ? 1 : 2) * (gram_seconds() - start);
+    tell(g, w);
+    return gram_cancelled(g) ? gram_fail(g, GRAM_CANCELLED, "cancelled") : GRAM_OK;
 }
 
 /* Whether there is no time for a further block and the last residual. */
@@ -270,22 +352,23 @@ static bool is_late(const struct blocks *w)
     return gram_krr_seconds_left(p) <= (p->options.time_limit > 0 ? 1.2 * w->certificate : 0);
 }
 
-/* All blocks once, or those there is time for; *late then. */
-static gram_status pass(gram_context *g, struct blocks *w, uint64_t *random, bool *late,
-                        int32_t *code)
+/* All blocks once, or those that are left, or those there is time for; *late then. */
+static gram_status pass(gram_context *g, struct blocks *w, bool *late, int32_t *code)
 {
     struct krr_problem *p = w->p;
 
-    memset(w->seen, 0, (size_t)p->columns * sizeof *w->seen);
-    gram_random_choose(random, w->order, p->n, p->n);
-    p->products++;
-    for (int64_t first = 0; first < p->n && *code == 0; first += w->rows) {
+    if (w->done == p->n) {
+        memset(w->seen, 0, (size_t)p->columns * sizeof *w->seen);
+        gram_random_choose(&w->random, w->order, p->n, p->n);
+        p->products++;
+        w->done = 0;
+    }
+    while (w->done < p->n && *code == 0) {
         *late = is_late(w);
         if (*late)
             return GRAM_OK;
-        TRY(one_block(g, w, w->order + first, gram_least(w->rows, p->n - first), code));
+        TRY(one_block(g, w, code));
     }
-    set_rate(w);
     return GRAM_OK;
 }
 
@@ -298,7 +381,8 @@ static bool may_be_reached(const struct blocks *w)
     return true;
 }
 
-/* The true residual; the better one of alpha and best stays in alpha and in best. */
+/* The true residual; the better one of alpha and best stays in alpha and in best.  The checkpoint
+ * is of before, since a limit may be why it is looked at, which another call would not do. */
 static gram_status certify(gram_context *g, struct blocks *w, double *excess)
 {
     struct krr_problem *p = w->p;
@@ -306,8 +390,10 @@ static gram_status certify(gram_context *g, struct blocks *w, double *excess)
     const double start = gram_seconds();
     double now;
 
+    keep(g, w);
     TRY(gram_krr_residual(g, p));
     w->certificate = fmax(w->certificate, gram_seconds() - start);
+    w->looked = true;
     now = gram_krr_excess(p);
     if (now < *excess) {
         memcpy(p->best, p->alpha, bytes);
@@ -322,22 +408,23 @@ static gram_status certify(gram_context *g, struct blocks *w, double *excess)
 static gram_status passes(gram_context *g, struct blocks *w, struct krr_cg_report *last)
 {
     struct krr_problem *p = w->p;
-    uint64_t random = p->options.seed;
     double excess = gram_krr_excess(p);
+    gram_status status;
     int32_t code = 0;
     bool late = false;
 
-    memcpy(p->best, p->alpha, (size_t)(p->n * p->columns) * sizeof *p->best);
-    restart(w);
-    w->blocks = (double)p->n / (double)w->rows;
-    w->rate = 1 / w->blocks;
-    for (int64_t j = 0; j < p->columns; j++)
-        w->before[j] = NAN;
     last->end = KRR_CG_ITERATIONS;
-    while (excess > 1 && !late && code == 0 && p->products + 2 < p->options.products) {
-        TRY(pass(g, w, &random, &late, &code));
-        if (!late && code == 0 && may_be_reached(w))
+    while (excess > 1 && !late && code == 0) {
+        if (w->done == p->n && !w->looked && may_be_reached(w)) {
             TRY(certify(g, w, &excess));
+            continue;
+        }
+        if (w->done == p->n && p->products + 2 >= p->options.products)
+            break;
+        status = pass(g, w, &late, &code);
+        if (status == GRAM_CANCELLED)
+            keep(g, w);
+        TRY(status);
     }
     if (late)
         last->end = KRR_CG_SECONDS;
@@ -345,7 +432,13 @@ static gram_status passes(gram_context *g, struct blocks *w, struct krr_cg_repor
         last->end = KRR_CG_INDEFINITE;
         last->curvature = 0;
     }
-    return excess > 1 ? certify(g, w, &excess) : GRAM_OK;
+    if (excess > 1 && !w->looked) {
+        TRY(certify(g, w, &excess));
+        if (excess > 1)
+            return GRAM_OK;
+    }
+    keep(g, w);
+    return GRAM_OK;
 }
 
 gram_status gram_krr_blocks(gram_context *g, struct krr_problem *p, struct krr_cg_report *last)
@@ -353,13 +446,20 @@ gram_status gram_krr_blocks(gram_context *g, struct krr_problem *p, struct krr_c
     struct blocks w = {
         .p = p, .rows = block_rows(p->n), .wide = p->dtype == GRAM_F64 || p->options.refine};
     const double start = gram_seconds();
-    gram_status status = gram_krr_residual(g, p);
+    gram_status status = GRAM_OK;
 
-    w.certificate = gram_seconds() - start;
+    if (p->keep.file)
+        w.rows = p->keep.passes.rows;
+    else {
+        status = gram_krr_residual(g, p);
+        w.certificate = gram_seconds() - start;
+    }
     if (status == GRAM_OK)
         status = blocks_open(g, &w);
-    if (status == GRAM_OK)
+    if (status == GRAM_OK) {
+        begin(&w);
         status = passes(g, &w, last);
+    }
     blocks_close(g, &w);
     return status;
 }

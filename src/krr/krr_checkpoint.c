@@ -4,7 +4,7 @@
  * A safetensors file, little-endian, written whole or not at all.  Texts of its header:
  *   format     gram.krr_checkpoint.3
  *   version    of the library
- *   method     cg or centres
+ *   method     cg, centres or blocks
  *   refine     1 or 0, as options.refine
  *   x, y, weights, kernel, centres      hashes of what was given, 16 hexadecimal digits
  *   checksum   the sum of the hashes of all arrays and of all other texts
@@ -22,6 +22,12 @@
  *              begins with
  *   cg.x       c by m, cg.r, cg.d: w by m, of the dtype of the iteration; cg.numbers: f64, 5 by c;
  *              cg.which, cg.left: i64, c.  See struct krr_cg_state
+ *   blocks.momentum   f64, c by m; blocks.order: i64, m, the order in which the pass takes rows;
+ *              blocks.squares: f64, 2 by c; blocks.rate: f64; blocks.counters: i64, rows of a
+ *              block, those that the pass has taken, and the state of the generator.  See struct
+ *              krr_passes_state
+ * The method blocks has its arrays in the place of those of cg, and a history of blocks: the
+ * residual of its rows that each has found.
  *
  * Nothing in it depends on the device or on the number of threads or ranks, of which the first one
  * writes it and all read it.  A file is believed only after everything in it was checked.
@@ -78,6 +84,16 @@ static bool has_centres(const struct krr_problem *p)
     return p->options.method == GRAM_KRR_CENTRES;
 }
 
+static bool has_blocks(const struct krr_problem *p)
+{
+    return p->options.method == GRAM_KRR_BLOCKS;
+}
+
+static const char *method_of(const struct krr_problem *p)
+{
+    return has_centres(p) ? "centres" : has_blocks(p) ? "blocks" : "cg";
+}
+
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 /* A file in the making, and the sum of the hashes of what is in it. */
@@ -132,8 +148,21 @@ static void put_state(struct made *m, const struct krr_problem *p, const struct 
     put(m, "cg.left", GRAM_I64, -1, p->columns, s->left);
 }
 
+static void put_passes(struct made *m, const struct krr_problem *p, int64_t counters[3])
+{
+    const struct krr_passes_state *s = &p->keep.passes;
+
+    counters[0] = s->rows, counters[1] = s->done;
+    memcpy(&counters[2], &s->random, sizeof s->random);
+    put(m, "blocks.momentum", GRAM_F64, p->columns, p->unknowns, s->momentum);
+    put(m, "blocks.order", GRAM_I64, -1, p->unknowns, s->order);
+    put(m, "blocks.squares", GRAM_F64, 2, p->columns, s->squares);
+    put(m, "blocks.rate", GRAM_F64, -1, 1, &s->rate);
+    put(m, "blocks.counters", GRAM_I64, -1, 3, counters);
+}
+
 static void put_all(struct made *m, const struct krr_problem *p, enum krr_stage stage,
-                    const struct krr_cg_state *s, int64_t counters[COUNTERS])
+                    const struct krr_cg_state *s, int64_t counters[COUNTERS + 3])
 {
     const struct krr_checkpoint *c = &p->keep;
 
@@ -152,7 +181,7 @@ static void put_all(struct made *m, const struct krr_problem *p, enum krr_stage 
     }
     put_text(m, "format", FORMAT);
     put_text(m, "version", gram_version());
-    put_text(m, "method", has_centres(p) ? "centres" : "cg");
+    put_text(m, "method", method_of(p));
     put_text(m, "refine", p->options.refine ? "1" : "0");
     put_hash(m, "x", c->x);
     put_hash(m, "y", c->y);
@@ -173,6 +202,8 @@ static void put_all(struct made *m, const struct krr_problem *p, enum krr_stage 
     put(m, "norms", GRAM_F64, c->norm_rows, p->columns, c->norms);
     if (s)
         put_state(m, p, s);
+    if (has_blocks(p))
+        put_passes(m, p, counters + COUNTERS);
 }
 
 static void write_file(gram_context *g, struct krr_problem *p, enum krr_stage stage,
@@ -180,7 +211,7 @@ static void write_file(gram_context *g, struct krr_problem *p, enum krr_stage st
 {
     struct krr_checkpoint *c = &p->keep;
     struct made m = {.w = gram_model_writer_create()};
-    int64_t counters[COUNTERS] = {0};
+    int64_t counters[COUNTERS + 3] = {0}; /* and those of blocks */
     char sum[TEXT];
 
     put_all(&m, p, stage, s, counters);
@@ -341,7 +372,7 @@ static gram_status check_identity(gram_context *g, const struct krr_problem *p,
     const struct krr_checkpoint *c = &p->keep;
     const void *ridge;
 
-    TRY(check_text(g, file, "method", "the method", has_centres(p) ? "centres" : "cg"));
+    TRY(check_text(g, file, "method", "the method", method_of(p)));
     TRY(gram_model_need_vector(g, file, "ridge", GRAM_F64, 1, &ridge, NULL));
     if (krr_element(GRAM_F64, ridge, 0) != p->options.ridge)
         return gram_fail(g, GRAM_BAD_DATA,
@@ -417,6 +448,8 @@ static gram_status check_counters(gram_context *g, const struct krr_problem *p,
         if (counter[i] < (i <= UNKNOWNS ? most[i] : 0) || counter[i] > most[i])
             return gram_model_bad(g, file, "counter %d is %lld, which cannot be", i,
                                   (long long)counter[i]);
+    if (has_blocks(p) && (counter[STAGE] == KRR_ITERATING || counter[PRECONDITIONED]))
+        return gram_model_bad(g, file, "its stage is one of conjugate gradients");
     if (counter[CG_PHASE] == KRR_CG_BETWEEN && counter[STAGE] == KRR_ITERATING &&
         counter[CG_ROUND] < 1)
         return gram_model_bad(g, file, "its iteration has not begun");
@@ -498,6 +531,45 @@ static gram_status take_iteration(gram_context *g, const struct krr_problem *p,
     return gram_model_bad(g, file, "its columns cannot be");
 }
 
+/* Numbers of 0 or more. */
+static bool are_positive(const double *number, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (number[i] < 0)
+            return false;
+    return true;
+}
+
+static gram_status take_passes(gram_context *g, const struct krr_problem *p,
+                               const struct gram_model_file *file, struct krr_passes_state *s)
+{
+    const void *momentum, *order, *squares, *rate, *data;
+    const int64_t *counter;
+
+    TRY(need(g, file, "blocks.momentum", GRAM_F64, p->columns, p->unknowns, &momentum));
+    TRY(need(g, file, "blocks.squares", GRAM_F64, 2, p->columns, &squares));
+    TRY(need(g, file, "blocks.rate", GRAM_F64, -1, 1, &rate));
+    TRY(gram_model_need_vector(g, file, "blocks.order", GRAM_I64, p->unknowns, &order, NULL));
+    TRY(gram_model_need_vector(g, file, "blocks.counters", GRAM_I64, 3, &data, NULL));
+    counter = data;
+    *s = (struct krr_passes_state){.rows = counter[0],
+                                   .done = counter[1],
+                                   .rate = krr_element(GRAM_F64, rate, 0),
+                                   .momentum = momentum,
+                                   .squares = squares,
+                                   .order = order};
+    memcpy(&s->random, &counter[2], sizeof s->random);
+    if (s->rows < 1 || s->rows > p->n || s->done < 0 || s->done > p->n ||
+        (s->done < p->n && s->done % s->rows != 0))
+        return gram_model_bad(g, file, "%lld rows that are done of blocks of %lld cannot be",
+                              (long long)s->done, (long long)s->rows);
+    if (!(s->rate > 0 && s->rate <= 1) || !are_positive(s->squares, 2 * p->columns))
+        return gram_model_bad(g, file, "its rate of %g or its squares cannot be", s->rate);
+    if (are_different(g, s->order, p->n, p->n))
+        return GRAM_OK;
+    return gram_model_bad(g, file, "its order is not one of %lld rows", (long long)p->n);
+}
+
 /* Checks everything, and points to it. */
 static gram_status check_file(gram_context *g, const struct krr_problem *p,
                               const struct gram_model_file *file, struct krr_checkpoint *c,
@@ -523,6 +595,8 @@ static gram_status check_file(gram_context *g, const struct krr_problem *p,
     c->residual_before = data;
     TRY(need(g, file, "norms", GRAM_F64, has_centres(p) ? 4 : 1, p->columns, &data));
     c->norms_before = data;
+    if (has_blocks(p))
+        return take_passes(g, p, file, &c->passes);
     return c->stage == KRR_ITERATING ? take_iteration(g, p, file, counter, &c->state) : GRAM_OK;
 }
 

@@ -68,11 +68,11 @@ static gram_status check_checkpoint(gram_context *g, const gram_krr_options *o)
                          o->resume                      ? "resume"
                          : o->checkpoint_iterations > 0 ? "checkpoint_iterations"
                                                         : "checkpoint_seconds");
-    if (o->checkpoint && (o->method == GRAM_KRR_CHOLESKY || o->method == GRAM_KRR_BLOCKS))
+    if (o->checkpoint && o->method == GRAM_KRR_CHOLESKY)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.checkpoint is given, but options.method is %d, GRAM_KRR_%s, "
-                         "which keeps none",
-                         (int)o->method, o->method == GRAM_KRR_BLOCKS ? "BLOCKS" : "CHOLESKY");
+                         "options.checkpoint is given, but options.method is %d, "
+                         "GRAM_KRR_CHOLESKY, which keeps none",
+                         (int)o->method);
     return GRAM_OK;
 }
 
@@ -667,6 +667,7 @@ static gram_status run(gram_context *g, struct krr_problem *p, gram_krr_report *
     }
     if (method == GRAM_KRR_BLOCKS) {
         report->method = method;
+        TRY(gram_krr_checkpoint_open(g, p));
         return gram_krr_blocks(g, p, last);
     }
     if (dense) {

@@ -20,6 +20,16 @@ struct krr_growth {
     double coefficients[2 * KRR_GROWTH_STEPS]; /* rz and curvature of each iteration */
 };
 
+/* Where the passes of BLOCKS stand between two blocks, beside alpha and best: see krr_blocks.c. */
+struct krr_passes_state {
+    int64_t rows, done; /* of a block; how many rows of order the pass has taken */
+    uint64_t random;    /* of which the orders of further passes are drawn */
+    double rate;
+    const double *momentum; /* n by columns */
+    const double *squares;  /* 2 by columns: of the residuals of this pass, and of the one before */
+    const int64_t *order;   /* n */
+};
+
 /* What a solve keeps on the disk, and what it goes on from: see krr_checkpoint.c. */
 struct krr_checkpoint {
     const char *path;                        /* NULL: none */
@@ -46,7 +56,8 @@ struct krr_checkpoint {
     /* What is gone on from: arrays of file. */
     struct gram_model_file *file; /* NULL: from the beginning */
     struct krr_cg_state state;
-    int stage; /* enum krr_stage */
+    struct krr_passes_state passes; /* BLOCKS; also what is written */
+    int stage;                      /* enum krr_stage */
     const double *norms_before, *residual_before;
 };
 

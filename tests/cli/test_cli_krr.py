@@ -184,14 +184,15 @@ def history(path="c.gram"):
     return np.frombuffer(data[begin:end], "<f8")
 
 
-def long_command():
+def long_command(method):
     from gram_cli import GRAM
 
     n = 4000
     np.save("big.npy", RNG.normal(size=(n, 5)).astype(np.float32))
     np.save("many.npy", RNG.normal(size=n).astype(np.float32))
-    return [GRAM, "krr", "big.npy", "many.npy", "-k", "gaussian", "-L", "2", "-r", "3e-2",
-            "--rank", "0", "-t", "1e-3", "--method", "cg", "--checkpoint", "c.gram", "--resume",
+    ridge = "3e-2" if method == "cg" else "1"
+    return [GRAM, "krr", "big.npy", "many.npy", "-k", "gaussian", "-L", "2", "-r", ridge,
+            "--rank", "0", "-t", "1e-3", "--method", method, "--checkpoint", "c.gram", "--resume",
             "--checkpoint-iterations", "3", "-o", "a.npy", "--json"]  # fmt: skip
 
 
@@ -213,9 +214,11 @@ def test_a_checkpoint_of_a_limit_and_of_the_end(files):
     assert "c.gram: it is the checkpoint of another solve: it was given another y" in said
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_process_that_is_ended_goes_on(files, number):
-    command = long_command()
+@pytest.mark.parametrize(("number", "method"), [
+    (signal.SIGKILL, "cg"), (signal.SIGTERM, "cg"), (signal.SIGINT, "cg"),
+    (signal.SIGTERM, "blocks")])  # fmt: skip
+def test_a_process_that_is_ended_goes_on(files, number, method):
+    command = long_command(method)
     subprocess.run([*command, "--checkpoint", "whole.gram"], check=True, stdout=subprocess.PIPE)
     ends = 0
     for wait in (0.15, 0.4, 0.3):

@@ -42,8 +42,15 @@ static double walk(const struct krr_problem *p)
         sum += p->alpha[i] + p->best[i] + c->residual_before[i];
     for (int64_t i = 0; i < COLUMNS * (p->unknowns == ROWS ? 1 : 4); i++)
         sum += c->norms_before[i];
+    for (int64_t i = 0; p->options.method == GRAM_KRR_BLOCKS && i < ROWS; i++) {
+        require(c->passes.order[i] >= 0 && c->passes.order[i] < ROWS);
+        sum += c->passes.momentum[i] + c->passes.momentum[count - 1 - i];
+    }
+    for (int64_t i = 0; p->options.method == GRAM_KRR_BLOCKS && i < 2 * COLUMNS; i++)
+        sum += c->passes.squares[i];
     if (c->stage != KRR_ITERATING)
         return sum;
+    require(p->options.method != GRAM_KRR_BLOCKS);
     for (int64_t i = 0; i < count; i++)
         sum += krr_element(GRAM_F64, c->state.x, i);
     for (int64_t i = 0; i < c->state.working * p->unknowns; i++)
@@ -91,6 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (gram_model_parse(g, "fuzz", data, size, &file) == GRAM_OK) {
         take(g, file, GRAM_KRR_CG);
         take(g, file, GRAM_KRR_CENTRES);
+        take(g, file, GRAM_KRR_BLOCKS);
     }
     gram_model_file_destroy(file);
     gram_context_destroy(g);

@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "check/harness/device_memory.h"
+#include "tests/core/scratch_folder.h"
 #include "tests/krr/krr_numbers.h"
 #include <math.h>
 #include <string.h>
@@ -169,16 +170,37 @@ static void it_begins_where_it_is(struct harness *h)
     CHECK(h, memcmp(c.alpha, again.alpha, sizeof c.alpha) == 0, "alpha differs");
 }
 
+/* Each call does some blocks at least, and the next one goes on with the others. */
+static void time_may_come_in_pieces(struct harness *h)
+{
+    static struct call c;
+    char path[SCRATCH_BYTES];
+    gram_status status = GRAM_NUMERICAL;
+    int64_t products = 0;
+    int calls = 0;
+
+    call_open(&c, GRAM_F64);
+    c.options.checkpoint = scratch_path("pieces", path);
+    c.options.resume = 1;
+    for (; calls < 500 && status == GRAM_NUMERICAL; calls++) {
+        /* Seconds of a call that has loaded its rows, and of one that has not. */
+        c.options.time_limit = h->device.type == GRAM_CPU ? 0.02 : 2;
+        status = run(h, &c);
+        CHECK(h, status == GRAM_OK || c.report.end == GRAM_KRR_TIME, "call %d: %s", calls,
+              gram_message(h->g));
+        CHECK(h, c.report.products >= products, "call %d: %lld products", calls,
+              (long long)c.report.products);
+        products = c.report.products - 2; /* but those that a limit alone has looked at */
+    }
+    CHECK(h, status == GRAM_OK && c.report.residual <= c.options.tolerance, "%d calls: %s", calls,
+          gram_message(h->g));
+    check_certified(h, &c, "pieces");
+}
+
 static void what_is_refused_and_nothing(struct harness *h)
 {
     static struct call c;
 
-    call_open(&c, GRAM_F64);
-    c.options.checkpoint = "none.gram";
-    CHECK(h,
-          run(h, &c) == GRAM_INVALID_ARGUMENT &&
-              strstr(gram_message(h->g), "options.method is 4, GRAM_KRR_BLOCKS, which keeps none"),
-          "%s", gram_message(h->g));
     call_open(&c, GRAM_F64);
     c.options.method = (gram_krr_method)5;
     CHECK(h,
@@ -205,10 +227,11 @@ static const struct test_function tests[] = {
     {     "it_reaches_a_tolerance",      it_reaches_a_tolerance},
     {          "it_ends_at_limits",           it_ends_at_limits},
     {      "it_begins_where_it_is",       it_begins_where_it_is},
+    {    "time_may_come_in_pieces",     time_may_come_in_pieces},
     {"what_is_refused_and_nothing", what_is_refused_and_nothing},
 };
 
 int main(void)
 {
-    return harness_run_tests(tests, (int)(sizeof tests / sizeof *tests));
+    return scratch_run_tests(tests, LENGTH(tests));
 }
