@@ -16,6 +16,11 @@
 /* Before a series of BLAS calls of this thread: they use the context's threads, where they are
  * large enough to gain from it (blas_process.c), or one. */
 void gram_blas_threads(const gram_context *g);
+
+/* From true to false, calls of any threads that overlap and want different numbers of threads wait
+ * for each other, so that each computes with its own: its sums are in the order that they have
+ * where it is alone.  Such spans may overlap. */
+void gram_blas_take_turns(bool on);
 void gram_blas_one_thread(void);
 
 /* gram_parallel_for with a body that calls BLAS, on one thread each time: a body of

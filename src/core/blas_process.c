@@ -7,7 +7,8 @@
  * A program that reads it between calls of libgram finds what it has set.  A program that calls the
  * same OpenBLAS from another thread meanwhile may compute that call with our number of threads, and
  * of two calls of libgram that overlap and want different numbers one may compute with the other's:
- * only the time differs, and the order of sums.
+ * only the time differs, and the order of sums.  Who promises the same bits takes care that such
+ * calls wait for each other (gram_blas_take_turns).
  *
  * Buffers are taken before OpenBLAS needs them where address space is limited.  A buffer that a
  * call of OpenBLAS has used stays mapped for the next, so as many as are held at once are there for
@@ -358,7 +359,14 @@ static struct {          /* under GRAM_LOCK_BLAS */
     int owner;           /* a child of fork() has none of the calls that were under way */
     int calls;           /* that have borrowed the number */
     int before, present; /* the number before them, and as they have left it */
-} loan;
+    int promises;        /* of who wants calls to have their own number */
+    uint64_t came, went; /* calls that wait for it, in order */
+    bool kept;           /* before is not to be read again: nobody has set the number back */
+    pthread_cond_t ended;
+} loan = {.ended = PTHREAD_COND_INITIALIZER};
+
+/* The loans of this thread, inside of which others do not wait. */
+static _Thread_local int lent_here;
 
 static void lock_loan(void)
 {
@@ -370,6 +378,40 @@ static void unlock_loan(void)
     pthread_mutex_unlock(&gram_process()->lock[GRAM_LOCK_BLAS]);
 }
 
+/* Nobody who waits, calls or has promised anything is in the child of fork(). */
+static void forget_other_process(void)
+{
+    if (loan.owner == gram_process()->children)
+        return;
+    loan.owner = gram_process()->children;
+    loan.kept = loan.calls > 0;
+    loan.calls = loan.promises = lent_here = 0;
+    loan.went = loan.came;
+    (void)pthread_cond_init(&loan.ended, NULL);
+}
+
+/* Until the calls that want another number have ended, and those that came before have begun. */
+static void wait_for_turn(int threads)
+{
+    const uint64_t turn = loan.came++;
+
+    while (turn != loan.went || (loan.calls > 0 && loan.present != threads))
+        (void)pthread_cond_wait(&loan.ended, &gram_process()->lock[GRAM_LOCK_BLAS]);
+    loan.went++;
+    (void)pthread_cond_broadcast(&loan.ended);
+}
+
+void gram_blas_take_turns(bool on)
+{
+    lock_loan();
+    forget_other_process();
+    if (on)
+        loan.promises++;
+    else if (loan.promises > 0)
+        loan.promises--;
+    unlock_loan();
+}
+
 /* False if there is no such number.  A call borrows it even where it is already the one that is
  * wanted: else the end of another call, which had set it, would change it in the middle of ours. */
 static bool borrow(int threads)
@@ -377,12 +419,14 @@ static bool borrow(int threads)
     if (!B(openblas_set_num_threads) || !B(openblas_get_num_threads))
         return false;
     lock_loan();
-    if (loan.calls > 0 && loan.owner != gram_process()->children)
-        loan.calls = 0; /* before stays: nobody has set it back */
-    else if (loan.calls == 0)
+    forget_other_process();
+    if (loan.promises > 0 && lent_here == 0)
+        wait_for_turn(threads);
+    if (loan.calls == 0 && !loan.kept)
         loan.before = B(openblas_get_num_threads)();
+    loan.kept = false;
     loan.calls++;
-    loan.owner = gram_process()->children;
+    lent_here++;
     loan.present = threads;
     if (B(openblas_get_num_threads)() != threads)
         B(openblas_set_num_threads)(threads);
@@ -394,8 +438,11 @@ static bool borrow(int threads)
 static void give_back(void)
 {
     lock_loan();
+    lent_here -= lent_here > 0;
     if (--loan.calls == 0 && B(openblas_get_num_threads)() == loan.present)
         B(openblas_set_num_threads)(loan.before);
+    if (loan.came != loan.went)
+        (void)pthread_cond_broadcast(&loan.ended);
     unlock_loan();
 }
 

@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "machine_deal.h"
+#include "core/blas.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -426,8 +427,11 @@ gram_status gram_machine_deal(gram_context *g, const struct machine_deal *d)
         return train_only(g, d);
     h.next = h.first;
     status = open_hands(g, d, &h);
-    if (status == GRAM_OK)
+    if (status == GRAM_OK) {
+        gram_blas_take_turns(true); /* the bits of a leaf do not depend on the leaves beside it */
         status = train_own(g, &h);
+        gram_blas_take_turns(false);
+    }
     if (d->job->o.communicator)
         status = gather(g, &h, status);
     if (status == GRAM_OK)

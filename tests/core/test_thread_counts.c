@@ -8,9 +8,11 @@
 #include "core/blas_process.h"
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 static gram_context *open_with(struct harness *h, int threads)
 {
@@ -125,6 +127,57 @@ static void the_end_of_a_call_changes_no_other(struct harness *h)
     CHECK(h, blas_threads() == 3, "both leave %d threads", blas_threads());
     B(openblas_set_num_threads)(before);
     gram_context_destroy(g);
+}
+
+/* A small call, in a thread of its own. */
+struct small_call {
+    gram_context *g;
+    atomic_bool begun;
+    int seen; /* threads of BLAS in it */
+};
+
+static void *call_in_turn(void *arg)
+{
+    struct small_call *call = arg;
+    bool lent;
+
+    gram_blas_threads(call->g);
+    lent = gram_blas_begin(1);
+    atomic_store(&call->begun, true);
+    call->seen = blas_threads();
+    gram_blas_end(lent);
+    return NULL;
+}
+
+/* A small call beside a large one waits for its end, where somebody has promised the same bits. */
+static void calls_of_other_numbers_take_turns(struct harness *h)
+{
+    struct small_call call = {.g = open_with(h, 2)};
+    int before = blas_threads();
+    pthread_t thread;
+    bool lent, inner;
+
+    if (before == 0) {
+        gram_context_destroy(call.g);
+        return;
+    }
+    B(openblas_set_num_threads)(3);
+    gram_blas_take_turns(true);
+    gram_blas_threads(call.g);
+    lent = gram_blas_begin(1e9);
+    CHECK(h, pthread_create(&thread, NULL, call_in_turn, &call) == 0, "no thread");
+    (void)nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    CHECK(h, !atomic_load(&call.begun) && blas_threads() == 2, "%d threads beside another call",
+          blas_threads());
+    inner = gram_blas_begin(1e9); /* of a thread that has a loan: it waits for nobody */
+    gram_blas_end(inner);
+    gram_blas_end(lent);
+    (void)pthread_join(thread, NULL);
+    CHECK(h, atomic_load(&call.begun) && call.seen == 1, "%d threads in its turn", call.seen);
+    gram_blas_take_turns(false);
+    CHECK(h, blas_threads() == 3, "they leave %d threads", blas_threads());
+    B(openblas_set_num_threads)(before);
+    gram_context_destroy(call.g);
 }
 
 /* A system that is large enough for BLAS's threads: (n + 1) I + ones. */
@@ -267,6 +320,7 @@ static const struct test_function tests[] = {
     {           "small_work_wakes_nobody",            small_work_wakes_nobody},
     {"blas_takes_as_many_threads_as_gain", blas_takes_as_many_threads_as_gain},
     {"the_end_of_a_call_changes_no_other", the_end_of_a_call_changes_no_other},
+    { "calls_of_other_numbers_take_turns",  calls_of_other_numbers_take_turns},
     {    "calls_leave_the_number_of_blas",     calls_leave_the_number_of_blas},
     {           "quotas_of_cgroups_count",            quotas_of_cgroups_count},
 };

@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 enum {
-    HANDS = 3
+    HANDS = 3,
+    MANY_ROWS = 2400
 };
 
 struct hands {
@@ -140,6 +141,41 @@ static void any_number_of_hands_makes_one_machine(struct harness *h)
     sample_destroy(&s);
 }
 
+/* Weights by a likelihood, whose factorisations take several threads of BLAS, beside calls so small
+ * that they take one.  BLAS has one number for the process: where these overlapped, a factorisation
+ * took that of another leaf's call, and two GPUs made other bytes of a machine than one. */
+static void leaves_keep_their_blas_threads(struct harness *h)
+{
+    struct sample s;
+    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    gram_machine *alone;
+    struct hands a;
+
+    open_hands(h, &a);
+    if (gram_context_device(h->g).type !=
+        GRAM_CPU) { /* a GPU's take the same BLAS, and more time */
+        close_hands(&a);
+        return;
+    }
+    s = sample_make(h, MANY_ROWS);
+    o.search = -1;
+    o.leaf_rows = 700;
+    o.iterations = 1;
+    o.metric = GRAM_METRIC_ARD;
+    o.solver = GRAM_SOLVER_CG;
+    alone = sample_fit(h, &s, &s.number, &o);
+    o.group = &a.group;
+    for (int i = 0; i < 2; i++) {
+        gram_machine *together = sample_fit(h, &s, &s.number, &o);
+
+        check_same(h, alone, together);
+        gram_machine_destroy(together);
+    }
+    gram_machine_destroy(alone);
+    close_hands(&a);
+    sample_destroy(&s);
+}
+
 static void refuse(struct harness *h, struct sample *s, const gram_machine_options *o,
                    gram_status status, const char *text)
 {
@@ -207,6 +243,7 @@ int main(void)
     static const struct test_function tests[] = {
         {"any number of hands makes one machine", any_number_of_hands_makes_one_machine},
         {      "a cancelled call ends all hands",       a_cancelled_call_ends_all_hands},
+        {     "leaves keep their BLAS's threads",        leaves_keep_their_blas_threads},
         {                 "bad groups are named",                  bad_groups_are_named},
     };
 
