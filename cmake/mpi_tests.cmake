@@ -23,7 +23,7 @@ foreach(source ${GRAM_TEST_SOURCES})
     set_tests_properties(${name} PROPERTIES TIMEOUT 1200 ENVIRONMENT "${GRAM_MPI_ENVIRONMENT}")
     add_dependencies(${name} gram_mpi)
 endforeach()
-foreach(name test_mpi_kron test_mpi_trouble)
+foreach(name test_mpi_kron test_mpi_machine test_mpi_trouble)
     foreach(ranks 2 3)
         gram_test(${name}_${ranks} c 1200
             ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${name}>)

@@ -338,7 +338,8 @@ static gram_status precondition_stored(gram_context *g, void *user, int64_t colu
     struct krr_preconditioner p = *(const struct krr_preconditioner *)user;
 
     p.columns = columns;
-    return g->backend->krr->apply(g, &p, v, out);
+    return p.ranks ? gram_krr_ranks_apply(g, &p, columns, v, out)
+                   : g->backend->krr->apply(g, &p, v, out);
 }
 
 size_t gram_krr_iterate_bytes(const gram_context *g, int64_t n, int64_t columns, gram_dtype dtype)
@@ -365,7 +366,8 @@ gram_status gram_krr_iterate(gram_context *g, const struct krr_iteration *it,
                               .warm = it->warm,
                               .check = KRR_CG_CHECK,
                               .seconds = INFINITY,
-                              .lenient = true};
+                              .lenient = true,
+                              .ranks = it->kernel ? it->kernel->ranks : NULL};
     struct krr_cg_report found;
 
     TRY(gram_krr_cg(g, &cg, &found));
@@ -406,13 +408,15 @@ struct solve {
     struct krr_array ridge, b, narrow;
 };
 
-/* Whether there is memory for K. */
-static gram_status is_stored(gram_context *g, const struct krr_system *s, bool *stored)
+gram_status gram_krr_is_stored(gram_context *g, const struct krr_system *s, bool *stored)
 {
     const struct krr_matrix k = matrix_of(g, s->x.shape[0], s->x.dtype);
     double room = s->memory;
     int64_t available;
 
+    *stored = false;
+    if (s->ranks) /* each of which would hold all of it */
+        return GRAM_OK;
     if (room == 0) {
         TRY(gram_memory_available(g, &available));
         room = 0.8 * (double)available;
@@ -427,7 +431,8 @@ static gram_status prepare_products(gram_context *g, const struct krr_system *s,
     const int64_t n = s->x.shape[0];
 
     w->k = matrix_of(g, n, s->x.dtype);
-    w->kernel = (struct krr_kernel){.x = &s->x, .kernel = s->kernel, .call = g->call};
+    w->kernel =
+        (struct krr_kernel){.x = &s->x, .kernel = s->kernel, .call = g->call, .ranks = s->ranks};
     if (g->backend->krr->wide_product && s->x.dtype != GRAM_F64)
         TRY(gram_krr_allocate(g, (size_t)(n * s->columns) * gram_dtype_size(s->x.dtype),
                               &w->narrow));
@@ -441,7 +446,7 @@ static gram_status prepare(gram_context *g, const struct krr_system *s, struct s
 
     TRY(gram_krr_send(g, s->ridge, (size_t)n * sizeof *s->ridge, &w->ridge));
     TRY(gram_krr_send(g, s->b, (size_t)(n * s->columns) * gram_dtype_size(s->x.dtype), &w->b));
-    TRY(is_stored(g, s, &w->stored));
+    TRY(gram_krr_is_stored(g, s, &w->stored));
     if (!w->stored)
         return prepare_products(g, s, w);
     TRY(gram_krr_matrix_create(g, &s->x, s->kernel, &w->k));

@@ -124,7 +124,7 @@ struct krr_system {
     const double *diagonal;    /* of K, on the host; NULL: it is 1 */
     struct krr_pivots *pivots; /* NULL: drawn, and not noted */
     double memory;             /* bytes that K may take; 0: four fifths of what is available */
-    struct krr_ranks *ranks;   /* that make the same preconditioner; NULL: a process alone */
+    struct krr_ranks *ranks;   /* that have the same system, and share what they can; NULL: none */
     /* out = K[:, row], n by count, where the elements of x are somewhere else; NULL: by x. */
     gram_status (*column)(gram_context *g, void *user, const int64_t *row, int64_t count,
                           const gram_tensor *out);
@@ -146,6 +146,13 @@ int64_t gram_krr_dense_rows(const gram_context *g);
  */
 gram_status gram_krr_stored_solve(gram_context *g, const struct krr_system *system, void *out,
                                   struct krr_report *report);
+/* The same by all ranks of a communicator, which all have the whole system, and get all of out; K
+ * is not stored.  A failure of one is the call's on all of them. */
+gram_status gram_krr_stored_solve_ranks(gram_context *g, gram_communicator *c,
+                                        const struct krr_system *system, void *out,
+                                        struct krr_report *report);
+/* Whether a process alone stores K. */
+gram_status gram_krr_is_stored(gram_context *g, const struct krr_system *system, bool *stored);
 /* The most memory that such a solve takes beyond its data, and without the kernel matrix. */
 size_t gram_krr_stored_bytes(const gram_context *g, int64_t n, int64_t columns, gram_dtype dtype);
 size_t gram_krr_products_bytes(const gram_context *g, int64_t n, int64_t columns, gram_dtype dtype);

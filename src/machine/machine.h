@@ -186,7 +186,9 @@ struct machine_params {
     uint64_t seed;
     double memory; /* bytes that a kernel matrix may take; 0: four fifths of what is available */
     const struct machine_metric *start; /* of the first round; NULL: the identity */
-    const struct machine_leaf *guess;   /* of the coefficients: a leaf of the first rows of the same
+    struct machine_job
+        *shared; /* whose ranks share solves without a stored matrix; NULL: none do */
+    const struct machine_leaf *guess; /* of the coefficients: a leaf of the first rows of the same
                                            table; NULL: none */
 };
 
@@ -539,6 +541,7 @@ struct machine_job {
     int64_t centres;              /* of what a large table has learned; 0: none */
     bool held_apart;              /* its rows were not learned from, in place of leave-one-out */
     bool ended;                   /* ranks know of a failure: none waits for this one */
+    bool shares;                  /* ranks wait for solves that they are to share */
     double without, with;         /* the best scores without and with a metric; 0: not known */
 };
 

@@ -403,14 +403,16 @@ static gram_status open_hands(gram_context *g, const struct machine_deal *d, str
     return GRAM_OK;
 }
 
-/* A leaf that is the whole machine tells the job more than its share. */
+/* A leaf that is the whole machine tells the job more than its share.  The first rank trains it,
+ * and the others share its solves. */
 static gram_status train_only(gram_context *g, const struct machine_deal *d)
 {
+    d->job->shares = gram_machine_ranks(d->job) > 1;
     if (!gram_machine_first(d->job))
-        return GRAM_OK;
+        return gram_machine_shared_serve(g, d->job);
     d->job->from = d->from;
     d->job->to = d->to;
-    return d->train(g, d, d->job, 0, d->machine);
+    return gram_machine_shared_dismiss(g, d->job, d->train(g, d, d->job, 0, d->machine));
 }
 
 gram_status gram_machine_deal(gram_context *g, const struct machine_deal *d)

@@ -273,13 +273,15 @@ static gram_status train_one(gram_context *g, const struct machine_deal *d, stru
     const struct machine_data none = {0};
     const struct leaves *of = d->user;
     const int64_t *first = of->rows->first + leaf;
+    struct machine_params params = *of->params;
     struct machine_encoded part = {0};
     gram_status status;
 
+    params.shared = job->shares ? job : NULL;
     gram_machine_progress(job, 0, "correcting it in leaves");
     status = part_of(g, of->l, of->data, of->rows->row + first[0], first[1] - first[0], &part);
     if (status == GRAM_OK)
-        status = gram_machine_leaf_fit(g, of->params, &part.data, &none, &machine->leaf[leaf],
+        status = gram_machine_leaf_fit(g, &params, &part.data, &none, &machine->leaf[leaf],
                                        &job->report);
     if (status == GRAM_OK)
         status = gram_machine_leaf_settle(g, &machine->leaf[leaf]);

@@ -7,6 +7,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "machine_deal.h"
 #include "machine_large.h"
 #include "machine_logistic.h"
 #include <math.h>
@@ -184,6 +185,7 @@ struct leaf_system {
     const struct machine_params *params;
     const struct machine_data *z;
     gram_kernel_options kernel;
+    double bandwidth;
     double *ridge; /* on the host, one per row */
     void *alpha;
     struct machine_report *report;
@@ -327,11 +329,15 @@ static gram_status solve_iterating(gram_context *g, const struct leaf_system *s,
                                       .seed = s->params->seed,
                                       .memory = s->params->memory};
     struct krr_report krr;
+    bool alone = true; /* or by all ranks, where there is no memory for the kernel matrix */
     gram_status status;
 
     if (system.warm)
         TRY(place_guess(g, s));
-    status = gram_krr_stored_solve(g, &system, s->alpha, &krr);
+    if (s->params->shared && s->params->shared->shares)
+        TRY(gram_krr_is_stored(g, &system, &alone));
+    status = alone ? gram_krr_stored_solve(g, &system, s->alpha, &krr)
+                   : gram_machine_shared_solve(g, s->params, s->bandwidth, &system, s->alpha, &krr);
     s->report->kernel_seconds += krr.kernel_seconds;
     s->report->solve_seconds += krr.solve_seconds;
     *stored = krr.stored;
@@ -365,6 +371,7 @@ gram_status gram_machine_leaf_solve(gram_context *g, const struct machine_params
     struct leaf_system s = {.params = params,
                             .z = z,
                             .kernel = gram_machine_kernel(params->p, params->q, bandwidth),
+                            .bandwidth = bandwidth,
                             .alpha = alpha,
                             .report = report};
     size_t bytes = (size_t)z->rows * sizeof(double);
