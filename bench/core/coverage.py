@@ -17,6 +17,7 @@ REASONS = {
         "for several processes: bench/bench_kron_mpi.c, bench/bench_kron_nccl.c",
     "optim.State optim.Transform": "data",
     "krr_path": "no other package has it of a kernel matrix: gram bench krr_path",
+    "krr_samples": "solves of krr_solve, and products with the features",
     "krr_variance": "as many solves of krr_solve as there are blocks of points",
     "krr_solve": "has a script of its own, bench/krr.py",
     "solve_operator logdet_operator eigh_operator": "the time is that of the caller's products",

@@ -19,7 +19,7 @@ TOPICS = {
     "kernels": """kernel kernel_matmul kernel_matmul_vjp kernel_reduce kernel_reduce_vjp
         kernel_vjp""",
     "linear-algebra": """solve_cholesky solve_lu matmul_batched matmul_chunked syrk_ema matrix_power
-        matrix_power_many krr_path krr_solve krr_variance
+        matrix_power_many krr_path krr_samples krr_solve krr_variance
         kernel_logdet solve_operator logdet_operator LinAlgError""",
     "eigen": """eigh eigh_kernel eigh_operator eigh_many eigh_multi Pending""",
     "kronecker": """kron kron_matmul kron_matmul_vjp kron_solve kron_logdet kron_trace kron_diagonal

@@ -25,6 +25,7 @@
  *   leave-one-out errors of a path of ridges         krr.h        gram_krr_path
  *   kernel ridge regression of many rows             krr.h        gram_krr_solve
  *   variances of Gaussian processes                  krr.h        gram_krr_variance
+ *   draws of Gaussian processes                      krr.h        gram_krr_samples
  *   a context, a tensor, the message of an error     core.h       gram_context_create
  *   memory of a GPU, kernels compiled ahead, tuning  device.h     gram_memory_allocate, gram_tune
  *   lists of matrices; several GPUs, MPI, NCCL       multi.h      gram_eigh_many

@@ -1,5 +1,5 @@
 /*
- * krr.h - kernel ridge regression: leave-one-out errors, certified solves, variances
+ * krr.h - kernel ridge regression: leave-one-out errors, certified solves, variances, samples
  *
  * SPDX-License-Identifier: MIT
  */
@@ -413,6 +413,109 @@ GRAM_API gram_status gram_krr_variance(gram_context *g, const gram_tensor *x,
                                        const gram_kernel_options *kernel, const gram_tensor *z,
                                        const gram_krr_variance_options *options,
                                        gram_tensor *variance);
+
+/* ---- Samples of Gaussian processes --------------------------------------------------------- */
+
+/* How draws are made of a process that has seen nothing. */
+typedef enum gram_krr_prior {
+    GRAM_KRR_PRIOR_AUTO = 0,     /* JOINT for few points, as AUTO of gram_krr_method; FEATURES */
+    GRAM_KRR_PRIOR_JOINT = 1,    /* a Cholesky factor of the kernel matrix of all points */
+    GRAM_KRR_PRIOR_FEATURES = 2, /* random Fourier features: for stationary kernels */
+} gram_krr_prior;
+
+/* What a call has reached. */
+typedef struct gram_krr_samples_report {
+    size_t size;            /* set by the caller to sizeof(gram_krr_samples_report) */
+    gram_krr_method method; /* CHOLESKY or CG */
+    gram_krr_prior prior;   /* JOINT or FEATURES */
+    int reached;            /* 1: the tolerance, in every draw */
+    gram_krr_end end;
+    int64_t rank;     /* of the preconditioner; 0: there was none */
+    int64_t products; /* times that K was multiplied by a block of columns */
+    double residual;  /* the largest |r|_2 / |b|_2 of a draw */
+    double floor;     /* JOINT: what was added to the diagonal of the matrix of all points */
+    double seconds;
+} gram_krr_samples_report;
+
+typedef struct gram_krr_samples_options {
+    size_t size;
+    gram_krr_method method;     /* AUTO, CHOLESKY or CG */
+    double ridge;               /* > 0, on the diagonal: the variance of the noise */
+    const gram_tensor *weights; /* n numbers > 0 of the dtype of x: row i has ridge / weights[i] */
+    double tolerance;           /* of |r|_2 / |b|_2 of each draw; 0: 1e-3 */
+    int64_t rank;               /* of the preconditioner of CG, as in gram_krr_options */
+    int64_t products;           /* at most so many products with K for a block of draws; 0: 1000 */
+    double time_limit;          /* seconds, looked at between iterations; 0: none */
+    uint64_t seed;              /* of the draws, and of the preconditioner */
+    gram_krr_prior prior;
+    int64_t features;                /* of each draw; 0: 2048 */
+    gram_krr_samples_report *report; /* NULL: not wanted */
+} gram_krr_samples_options;
+
+/* clang-format off */
+#define GRAM_KRR_SAMPLES_OPTIONS_INIT GRAM_SIZED_(gram_krr_samples_options)
+/* clang-format on */
+
+/*
+ * Draws of a Gaussian process at new points, given noisy values y at the rows of x, by Matheron's
+ * rule:
+ *   samples[j, s] = f_s(z_j) + k_j^T (K + D)^-1 b_s,   b_s = y - f_s(x) - e_s,
+ *   K[i, l] = k(x_i, x_l),   k_j[i] = k(x_i, z_j),   D = diag(ridge / weight),
+ * where f_s is a draw of the process before it has seen anything, at x and z together, and e_s is
+ * normal with the covariance D.  The draws have the mean and the covariances that the process has
+ * given y,
+ *   k_j^T (K + D)^-1 y   and   k(z_j, z_l) - k_j^T (K + D)^-1 k_l,
+ * and are of the function itself: add noise for draws of new observations.  With no rows in x they
+ * are those of the process that has seen nothing.
+ *
+ * x is n by d, y has n elements, z is m by d, and samples is m by S: so many draws are made.  x, y,
+ * z and the weights are f32, or all are f64; samples are of their dtype or f64.  All have any
+ * strides and no batch, and samples overlap nothing else.  kernel is as in gram_krr_solve, whose
+ * points x, options.ridge and options.weights these are.  All is computed in f64, but CG, which has
+ * its residuals in f64.
+ *
+ * JOINT draws f as L u, with the Cholesky factor of the kernel matrix of all n + m points in f64
+ * plus a floor on its diagonal, (n + m) 2^-52 max k(x_i, x_i), or up to 10^5 times as much where it
+ * is not positive definite with less; report->floor is what it was.  Any kernel will do.
+ *
+ * FEATURES draws f as a sum of F = options.features waves, for kernels whose spectra are known:
+ *   f(x) = F^-1/2 sum_i rho_i cos(w_i^T x + phi_i),
+ * with frequencies w from the kernel's spectrum, and rho and phi such that f(x) is normal with
+ * variance 1 at every point.  They are Laplace, Gaussian, exponential power and rational quadratic
+ * kernels of s = (sum_k |x_k - y_k|^p)^c with p <= 2 and, c times the exponent being the power of
+ * the sum, at most the first one; and Matern kernels of p = 2.  Each draw has waves of its own, so
+ * that means and covariances over draws are exact, as above.  What is not exact is one draw: given
+ * its frequencies it is a process with the kernel sum_i cos(w_i^T (x - y)) / F, which differs from
+ * k(x, y) with a standard error of at most 0.75 / sqrt(F), so that several points together are
+ * normal only as F grows.  Errors of a draw by this are those of the process before it saw y: they
+ * are largest far from x.  With the same seed, x, y and kernel, a draw by FEATURES is the same
+ * function at other z, or with other S, up to rounding and the tolerance; one by JOINT is another.
+ *
+ * (K + D)^-1 b is that of gram_krr_solve: by a factorisation in f64 (CHOLESKY), or by its iteration
+ * with refinement (CG), for blocks of 8 to 256 draws, which share one factor or preconditioner.
+ * Where the residual r of a draw is not 0, the draw is wrong at x by at most |r|_2 / sqrt(n) (root
+ * mean square; times sqrt(max weight / min weight)), as in gram_krr_solve.
+ *
+ * GRAM_NUMERICAL: |r|_2 <= options.tolerance |b|_2 was not reached in some draw, for the reason in
+ * report->end and the message; samples hold the best that there is, and the report is of it.  They
+ * are NaN where the matrix of JOINT, or with CHOLESKY K + D, is not positive definite.
+ * GRAM_UNSUPPORTED: the kernel has no features, and either these were asked for or there are more
+ * points than AUTO takes for JOINT.  All else that gram_krr_solve refuses is GRAM_INVALID_ARGUMENT,
+ * and leaves samples unchanged, as a cancelled call does.
+ *
+ * Memory, allocated by the call: that of gram_krr_solve for as many columns as a block has, which
+ * is 2^23 / n within its limits; m S of f64; for JOINT (n + m)^2 of f64, and for FEATURES (n + m)
+ * (d + 1) and F (d + 2); for CHOLESKY n^2.  The time of FEATURES is that of F (n + m) cosines for
+ * each draw.  CUDA: the call waits for the result, and gives GRAM_UNSUPPORTED during a capture.
+ *
+ * After J. Wilson, V. Borovitskiy, A. Terenin, P. Mostowsky and M. Deisenroth, Efficiently sampling
+ * functions from Gaussian process posteriors, arXiv:2002.09309; features after Rahimi and Recht,
+ * Random features for large-scale kernel machines, NIPS 2007.
+ */
+GRAM_API gram_status gram_krr_samples(gram_context *g, const gram_tensor *x,
+                                      const gram_kernel_options *kernel, const gram_tensor *y,
+                                      const gram_tensor *z, const gram_krr_samples_options *options,
+                                      gram_tensor *samples);
 
 #ifdef __cplusplus
 }

@@ -46,6 +46,7 @@ static void translate(const char *message, char *out, size_t room)
         at = strncmp(rest, "options.", 8) == 0 && rest[-1] != '_' ? rest + 8 : rest;
         if (at != rest &&
             (strncmp(message, "gram_krr_solve", 14) == 0 ||
+             strncmp(message, "gram_krr_samples", 16) == 0 ||
              strncmp(message, "gram_krr_variance", 17) == 0) &&
             strncmp(at, "weights", 7) == 0 && used + 5 < room) {
             memcpy(out + used, "row_", 4); /* weights are those of a metric */

@@ -122,6 +122,12 @@
   "(k, y, ridges, *, weights=None, intercept=\"none\", method=\"auto\", lower=True,\n    " \
   "error=None, spread=None, alpha=None, offset=None, info=None, out=None)\n--\n\n"
 
+#define PY_TEXT_krr_samples \
+  "(x, y, kernel=\"laplace\", *, z, ridge, count=1, tolerance=None, method=\"auto\",\n    " \
+  "rank=None, products=None, time_limit=None, seed=0, prior=\"auto\", features=None,\n    " \
+  "row_weights=None, report=None, out=None,\n    " \
+  PY_KERNEL_TEXT ")\n--\n\n"
+
 #define PY_TEXT_krr_solve \
   "(x, y, kernel=\"laplace\", *, ridge, tolerance=None, held_out_rmse=None,\n    " \
   "method=\"auto\", rank=None, products=None, time_limit=None, refine=False,\n    " \

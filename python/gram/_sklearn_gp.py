@@ -499,6 +499,47 @@ class GaussianProcessRegressor(gaussian_process.GaussianProcessRegressor):
             out[rows : rows + 1024] = np.einsum("ij,ij->j", cross, inner)
         return np.maximum(form.amplitude - out, 0) + form.noise
 
+    def sample_y(self, X, n_samples=1, random_state=0):
+        """Draws of the process and its noise at X: (m, n_samples), or (m, targets, n_samples).
+
+        After fit they are those of gram.krr_samples, with no covariance of all points at X: up to
+        6,000 points of X and X_train_ together by a factorisation of their matrix, and more by
+        random Fourier features.
+
+        >>> x = np.linspace(0, 6, 40)[:, None]
+        >>> process = GaussianProcessRegressor(kernel="matern52").fit(x, np.sin(x[:, 0]))
+        >>> process.sample_y(np.linspace(0, 12, 500)[:, None], 3).shape
+        (500, 3)
+        """
+        if not hasattr(self, "X_train_"):
+            return super().sample_y(X, n_samples, random_state)
+        X = np.ascontiguousarray(validate_data(self, X, dtype=np.float64, reset=False))
+        form = _Form(self.kernel_)
+        noise = (self._noise + form.noise) / form.amplitude
+        if noise.min() <= 0:
+            return super().sample_y(X, n_samples, random_state)
+        rng = check_random_state(random_state)
+        scale = form.amplitude**0.5
+        given = form.with_lengths(X.shape[1]) | {
+            "ridge": float(noise[0]),
+            "row_weights": noise[0] / noise if len(noise) > 1 else None,
+            "method": self.solver_,
+            "tolerance": self.tolerance,
+            # Rounding may allow a factorisation no such residual, and the process is as it was fit.
+            "report": {} if self.solver_ == "cholesky" else None,
+        }
+        columns = self.y_train_.reshape(len(self.y_train_), -1)
+        draws = np.empty((len(X), columns.shape[1], n_samples))
+        for j, y in enumerate(columns.T):
+            draws[:, j] = scale * gram.krr_samples(
+                self.X_train_, y / scale, z=X, count=n_samples, seed=int(rng.randint(2**31)),
+                **given)  # fmt: skip
+        draws += form.noise**0.5 * rng.standard_normal(draws.shape)
+        draws = draws * np.reshape(self._y_train_std, (-1, 1)) + np.reshape(
+            self._y_train_mean, (-1, 1)
+        )
+        return draws if draws.shape[1] > 1 else draws[:, 0]
+
     def predict(self, X, return_std=False, return_cov=False):
         """The mean (m,) or (m, targets), and the standard deviations, of the same shape, or the
         covariances (m, m) or (m, m, targets).  Before fit they are those of the prior."""

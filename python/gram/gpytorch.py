@@ -177,6 +177,19 @@ class KernelOperator(KernelLinearOperator):
             self.x1[(*batch_indices, row_index)], self.x2[(*batch_indices, col_index)]
         )
 
+    def zero_mean_mvn_samples(self, num_samples):
+        """(num_samples, n), normal with this covariance, by gram.krr_samples: many points have
+        random Fourier features.  Without gradients; where they are asked for, and for other kernels
+        and batches, the samples are those of linear_operator."""
+        if self._is_recorded() or self.x1.dim() != 2 or not self._is_of_differences():
+            return super().zero_mean_mvn_samples(num_samples)
+        if self._options().get("kernel") == "distance" or not _alias(self.x1, self.x2):
+            return super().zero_mean_mvn_samples(num_samples)
+        points = self.x1.detach()
+        seed = int(torch.randint(2**31, ()))
+        return gram.krr_samples(points[:0], points.new_empty(0), z=points, ridge=1.0, seed=seed,
+                                count=num_samples, **self._options()).T  # fmt: skip
+
     def to_dense(self):
         """The matrix, stored."""
         memo = None if self._is_recorded() else getattr(self, "_memo", None)

@@ -101,28 +101,35 @@ static gram_status add_tensor(gram_context *g, uint64_t *hash, const char *name,
     return status;
 }
 
-/* A number, or the first one of a tensor, which may be anywhere. */
+gram_status gram_krr_scalar(gram_context *g, const gram_scalar *s, double *out)
+{
+    const gram_tensor *t = s->tensor;
+    char bytes[16] = {0};
+    size_t size;
+
+    *out = s->value;
+    if (!t || !t->data)
+        return GRAM_OK;
+    size = gram_dtype_size(t->dtype);
+    if (t->device.type == GRAM_CPU)
+        memcpy(bytes, t->data, size);
+    else
+        TRY(gram_krr_fetch(g, bytes, t->data, size));
+    memcpy(out, bytes, sizeof *out);
+    if (t->dtype == GRAM_F32)
+        *out = krr_element(GRAM_F32, bytes, 0);
+    return GRAM_OK;
+}
+
 static gram_status add_scalar(gram_context *g, uint64_t *hash, const gram_scalar *s)
 {
     const gram_tensor *t = s->tensor;
-    double value = s->value;
-    char bytes[16] = {0};
+    double value;
 
-    if (t && t->data) {
-        const size_t size = gram_dtype_size(t->dtype);
-
-        for (int i = 0; i < t->ndim; i++)
-            if (t->shape[i] == 0)
-                return GRAM_OK;
-        if (t->device.type == GRAM_CPU)
-            memcpy(bytes, t->data, size);
-        else
-            TRY(gram_krr_fetch(g, bytes, t->data, size));
-        value = 0;
-        memcpy(&value, bytes, size < sizeof value ? size : sizeof value);
-        if (t->dtype == GRAM_F32)
-            value = krr_element(GRAM_F32, &value, 0);
-    }
+    for (int i = 0; t && t->data && i < t->ndim; i++)
+        if (t->shape[i] == 0)
+            return GRAM_OK;
+    TRY(gram_krr_scalar(g, s, &value));
     *hash = add_number(*hash, value);
     return GRAM_OK;
 }

@@ -215,6 +215,8 @@ gram_status gram_krr_rows_columns(gram_context *g, void *problem, const int64_t 
 /* The hash of x: begun, and with the bytes of each row in order. */
 uint64_t gram_krr_hash_begin(const struct krr_problem *p);
 uint64_t gram_krr_hash(uint64_t hash, const void *data, size_t bytes);
+/* A number of a kernel: itself, or the first one of a tensor, which may be anywhere. */
+gram_status gram_krr_scalar(gram_context *g, const gram_scalar *s, double *out);
 /* The hashes of p->keep, but that of rows that are read. */
 gram_status gram_krr_identify(gram_context *g, struct krr_problem *p);
 /* Of what a file has. */

@@ -289,6 +289,7 @@ EMPTY = {
     "matrix_power": (lambda: gram.matrix_power(o(0, 0)), (0, 0)),
     "krr_path": (lambda: gram.krr_path(o(0, 0), o(0, 2), [1.0]), (1, 0, 2)),
     "krr_solve": (lambda: gram.krr_solve(o(0, 2), o(0, 3), ridge=1.0), (0, 3)),
+    "krr_samples": (lambda: gram.krr_samples(o(0, 2), o(0), z=o(3, 2), ridge=1.0, count=0), (3, 0)),
     "krr_variance": (lambda: gram.krr_variance(o(0, 2), o(3, 2), ridge=1.0), (3,)),
     "kron": (lambda: gram.kron([o(0, 2), o(3, 2)]), (0, 4)),
     "kron_matmul": (lambda: gram.kron_matmul(o(2, 0), [o(0, 2), o(2, 3)]), (2, 6)),

@@ -157,6 +157,22 @@ def test_products_store_no_matrix(monkeypatch):
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
+def test_samples_of_the_prior():
+    x = draw(7, 2)
+    operator = gg.KernelOperator(x, x, kernel="matern52", bandwidth=1.3)
+    found = operator.zero_mean_mvn_samples(3000)
+    assert found.shape == (3000, 7)
+    products = found[:, :, None] * found[:, None]
+    errors = products.std(0) / 3000**0.5
+    assert ((products.mean(0) - operator.to_dense()).abs() <= 5.5 * errors).all()
+    torch.manual_seed(1)
+    first = operator.zero_mean_mvn_samples(2)
+    torch.manual_seed(1)
+    assert torch.equal(operator.zero_mean_mvn_samples(2), first)
+    recorded = gg.KernelOperator(*2 * [x.clone().requires_grad_()], kernel="matern52")
+    assert recorded.zero_mean_mvn_samples(2).requires_grad
+
+
 def test_small_matrices_are_stored():
     """A step of training on them is then what GPyTorch does with its own kernels."""
     x, other = draw(6, 2), draw(4, 2)

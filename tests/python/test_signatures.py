@@ -68,6 +68,9 @@ CALLS = {
     "matrix_power": lambda f, **o: f(np.eye(3), **o),
     "krr_path": lambda f, **o: f(np.eye(3), np.ones(3), [1.0], **o),
     "krr_solve": lambda f, **o: f(np.eye(3), np.ones(3), **{"ridge": 1.0} | o),
+    "krr_samples": lambda f, **o: f(
+        np.eye(3), np.ones(3), **{"ridge": 1.0, "z": np.ones((2, 3))} | o
+    ),
     "krr_variance": lambda f, **o: f(np.eye(3), np.ones((2, 3)), **{"ridge": 1.0} | o),
     "solve_operator": lambda f, **o: f(lambda v: 2 * v, np.ones(3), **o),
     "logdet_operator": lambda f, **o: f(lambda v: 2 * v, np.ones(3), **o),

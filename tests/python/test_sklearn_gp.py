@@ -77,7 +77,16 @@ def test_likelihood_gradient_and_predictions(kernel, targets):
                                theirs.predict(z, **{option: True}), strict=True):  # fmt: skip
             assert mine.shape == other.shape
             np.testing.assert_allclose(mine, other, atol=1e-10)
-    assert ours.sample_y(z, 4, 0).shape == theirs.sample_y(z, 4, 0).shape
+    draws = ours.sample_y(z, 1200, 0)
+    assert draws.shape == theirs.sample_y(z, 1200, 0).shape
+    mean, cov = ours.predict(z, return_cov=True)
+    rest = draws.reshape(9, targets, 1200) - mean.reshape(9, targets, 1)
+    cov = cov.reshape(9, 9, targets)
+    errors = np.sqrt(np.einsum("iij->ij", cov) / 1200)
+    assert (np.abs(rest.mean(axis=2)) <= 5.5 * errors).all()
+    products = rest[:, None] * rest[None]
+    assert (np.abs(products.mean(axis=3) - cov) <= 5.5 * products.std(axis=3) / 1200**0.5).all()
+    assert (ours.sample_y(z, 3, 0) == ours.sample_y(z, 3, 0)).all()
 
 
 @pytest.mark.parametrize(
