@@ -160,7 +160,9 @@ typedef struct gram_nccl_options {
  * on the streams of the contexts.  A failure that NCCL detects in the background is an error of the
  * next call on all ranks.  After a timeout, or after a rank has failed behind the first exchange of
  * a call, the communicator is aborted (ncclCommAbort): its work on the GPUs ends, and every later
- * call fails.
+ * call fails.  So it is where a rank dies while its data are awaited: a thread of the communicator
+ * sees that the GPU has been in one exchange for longer than the timeout, so that whoever waits for
+ * the stream goes on; what was to be received is undefined then, and the next call says why.
  */
 GRAM_API gram_status gram_communicator_create_nccl(gram_context *g, const void *id, size_t bytes,
                                                    int rank, int size,

@@ -202,6 +202,7 @@ static const struct cuda_symbol driver_symbols[] = {
     {                    "cuEventCreate", offsetof(struct cuda_driver,          event_create)},
     {                "cuEventDestroy_v2", offsetof(struct cuda_driver,         event_destroy)},
     {                    "cuEventRecord", offsetof(struct cuda_driver,          event_record)},
+    {                     "cuEventQuery", offsetof(struct cuda_driver,           event_query)},
     {               "cuEventSynchronize", offsetof(struct cuda_driver,     event_synchronize)},
     {               "cuMemcpy2DAsync_v2", offsetof(struct cuda_driver,      memory_copy_rows)},
     {                   "cuLaunchKernel", offsetof(struct cuda_driver,                launch)},

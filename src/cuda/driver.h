@@ -49,6 +49,7 @@ struct cuda_driver {
     __typeof__(&cuEventCreate) event_create;
     __typeof__(&cuEventDestroy) event_destroy;
     __typeof__(&cuEventRecord) event_record;
+    __typeof__(&cuEventQuery) event_query;
     __typeof__(&cuEventSynchronize) event_synchronize;
     __typeof__(&cuMemcpy2DAsync) memory_copy_rows;
     __typeof__(&cuLaunchKernel) launch;

@@ -5,14 +5,18 @@
  * host does not wait for them.  The ranks agree through the second one, on a stream of its own, and
  * the host does wait for that: not for the work of the device, but for the other ranks to come.
  * NCCL itself never blocks: the host polls, so that a failure of NCCL, or ranks that do not come,
- * end the call, and what is on the device with it (ncclCommAbort).
+ * end the call, and what is on the device with it (ncclCommAbort).  Where a rank dies after it has
+ * agreed, its data do not come: a thread looks after those (cuda_watch.h), which the host may be
+ * waiting for by its stream.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "communicator.h"
 #include "cuda/cuda_ops.h"
 #include "cuda/nccl.h"
+#include "cuda_watch.h"
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -62,11 +66,13 @@ static gram_status open_library(gram_context *g, const struct cuda_nccl **out)
 struct nccl_state {
     const struct cuda_nccl *call;
     const struct cuda_device *device;
-    void *data, *control; /* NULL once they are given up */
-    CUstream stream;      /* of control */
-    int64_t *values;      /* pinned memory of the host */
-    CUdeviceptr there;    /* the same of the device */
-    double timeout;       /* seconds */
+    void *data, *control;     /* NULL once they are given up */
+    CUstream stream;          /* of control */
+    int64_t *values;          /* pinned memory of the host */
+    CUdeviceptr there;        /* the same of the device */
+    double timeout;           /* seconds */
+    struct cuda_watch *watch; /* of data; its lock is around calls of both; NULL until they are */
+    char why[160];            /* it has given them up; "": it has not */
 };
 
 /* The thread's CUDA while it is in here. */
@@ -84,10 +90,12 @@ static gram_status check(gram_context *g, const struct nccl_state *state, int re
                      state->call->error_string(result));
 }
 
-static gram_status gone(gram_context *g)
+static gram_status gone(gram_context *g, const struct nccl_state *state)
 {
-    return gram_fail(g, GRAM_DEVICE_FAILED,
-                     "the communicator cannot be used after a failure, expected a new one");
+    return gram_fail(g, GRAM_DEVICE_FAILED, "%s",
+                     *state->why
+                         ? state->why
+                         : "the communicator cannot be used after a failure, expected a new one");
 }
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
@@ -146,6 +154,41 @@ static void give_up(struct nccl_state *state)
     state->data = state->control = NULL;
 }
 
+/* What the watch looks for, and does, under its lock. */
+static bool has_failed(void *user)
+{
+    struct nccl_state *state = user;
+    int result = NCCL_SUCCESS, failed;
+
+    if (!state->data)
+        return false;
+    failed = state->call->async_error(state->data, &result);
+    result = failed ? failed : result;
+    if (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS)
+        return false;
+    (void)snprintf(state->why, sizeof state->why, "NCCL failed with error %d, %s", result,
+                   state->call->error_string(result));
+    return true;
+}
+
+/* After a failure of NCCL the ranks can still tell each other; a rank whose data do not come is not
+ * waited for twice. */
+static void give_up_watched(void *user, bool late)
+{
+    struct nccl_state *state = user;
+
+    if (late) {
+        (void)snprintf(state->why, sizeof state->why,
+                       "the other ranks did not finish an exchange within %g s, which is the "
+                       "timeout",
+                       state->timeout);
+        give_up(state);
+    } else if (state->data) {
+        (void)state->call->abort(state->data);
+        state->data = NULL;
+    }
+}
+
 /* ---- The thread's CUDA ----------------------------------------------------------------------- */
 
 /* A stream that somebody captures forbids this thread to look at others, unless it says so. */
@@ -190,15 +233,15 @@ static gram_status find_largest(gram_context *g, const struct nccl_state *state,
 static gram_status largest(gram_context *g, gram_communicator *c, int64_t *values, int count)
 {
     struct nccl_state *state = c->state;
-    struct nccl_entered e;
+    struct nccl_entered e = enter(state->device);
     gram_status status;
 
-    if (!state->control)
-        return gone(g);
-    e = enter(state->device);
-    status = find_largest(g, state, state->control, values, count);
+    gram_cuda_watch_lock(state->watch);
+    status =
+        state->control ? find_largest(g, state, state->control, values, count) : gone(g, state);
     if (status != GRAM_OK)
         give_up(state);
+    gram_cuda_watch_unlock(state->watch);
     leave(state->device, &e);
     return status;
 }
@@ -208,11 +251,17 @@ static gram_status look(gram_context *g, gram_communicator *c)
 {
     const struct nccl_state *state = c->state;
     int result = NCCL_SUCCESS, failed;
+    gram_status status;
 
-    if (!state->data)
-        return gone(g);
-    failed = state->call->async_error(state->data, &result);
-    return check(g, state, failed ? failed : result, "NCCL");
+    gram_cuda_watch_lock(state->watch);
+    if (state->data) {
+        failed = state->call->async_error(state->data, &result);
+        status = check(g, state, failed ? failed : result, "NCCL");
+    } else {
+        status = gone(g, state);
+    }
+    gram_cuda_watch_unlock(state->watch);
+    return status;
 }
 
 /* ---- The exchange ---------------------------------------------------------------------------- */
@@ -261,13 +310,19 @@ static gram_status queue_exchange(gram_context *g, const gram_communicator *c,
 static gram_status exchange(gram_context *g, gram_communicator *c, const struct gram_exchange *e)
 {
     struct nccl_state *state = c->state;
-    struct nccl_entered entered;
+    struct nccl_entered entered = enter(state->device);
+    const CUstream stream = state->device->stream;
     gram_status status;
 
-    if (!state->data)
-        return gone(g);
-    entered = enter(state->device);
-    status = queue_exchange(g, c, e, state->device->stream);
+    gram_cuda_watch_lock(state->watch);
+    if (state->data) {
+        gram_cuda_watch_begin(state->watch, stream);
+        status = queue_exchange(g, c, e, stream);
+        gram_cuda_watch_end(state->watch, stream);
+    } else {
+        status = gone(g, state);
+    }
+    gram_cuda_watch_unlock(state->watch);
     leave(state->device, &entered);
     return status;
 }
@@ -277,7 +332,9 @@ static void abandon(gram_communicator *c)
     struct nccl_state *state = c->state;
     struct nccl_entered e = enter(state->device);
 
+    gram_cuda_watch_lock(state->watch);
     give_up(state);
+    gram_cuda_watch_unlock(state->watch);
     leave(state->device, &e);
 }
 
@@ -381,6 +438,7 @@ static gram_status second_id(gram_context *g, const gram_communicator *c, struct
 static gram_status join_both(gram_context *g, gram_communicator *c, const void *given)
 {
     struct nccl_state *state = c->state;
+    const struct cuda_watched watched = {has_failed, give_up_watched, state, state->timeout};
     struct nccl_id id;
 
     memcpy(&id, given, sizeof id);
@@ -388,7 +446,8 @@ static gram_status join_both(gram_context *g, gram_communicator *c, const void *
     TRY(join(g, c, &id, &state->data));
     TRY(second_id(g, c, &id));
     TRY(join(g, c, &id, &state->control));
-    return connect_ranks(g, c);
+    TRY(connect_ranks(g, c));
+    return gram_cuda_watch_open(g, &watched, &state->watch);
 }
 
 static void drop(gram_context *g, gram_communicator *c)
@@ -428,6 +487,7 @@ static void close_nccl(gram_context *g, gram_communicator *c)
         return;
     device = state->device;
     e = enter(device);
+    gram_cuda_watch_close(g, state->watch);
     finish(g, state, &state->control);
     finish(g, state, &state->data);
     drop(g, c);

@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/backend.h"
+#include "multi/communicator.h"
 #include "nccl_team.h"
 #include "tests/core/failing_alloc.h"
 #include <stdlib.h>
@@ -159,6 +160,57 @@ static void a_rank_that_does_not_come_is_not_waited_for(struct harness *h)
     nccl_end(&t);
 }
 
+/* An exchange of one rank alone, as if the others had died after they agreed to it; what waits for
+ * its stream goes on, and the next call fails.  way 0: by the timeout; 1: NCCL has noticed. */
+static void expect_left(struct harness *h, struct nccl_rank *r, int way)
+{
+    size_t bytes[NCCL_MOST];
+    char *memory = NULL;
+    struct gram_exchange e = {.send_bytes = bytes, .receive_bytes = bytes};
+    const int64_t start = gram_nanoseconds();
+    double seconds;
+
+    for (int i = 0; i < NCCL_MOST; i++)
+        bytes[i] = 64;
+    CHECK(h,
+          gram_memory_allocate(r->g, sizeof bytes * 64, (void **)&memory) == GRAM_OK &&
+              gram_context_synchronize(r->g) == GRAM_OK,
+          "%s", gram_message(r->g));
+    e.send = memory, e.receive = memory + NCCL_MOST * 64;
+    CHECK(h, r->c->transport->exchange(r->g, r->c, &e) == GRAM_OK, "%s", gram_message(r->g));
+    if (way == 1)
+        CHECK(h, setenv("GRAM_FAKE_NCCL_ASYNC", "3", 1) == 0, "no memory");
+    CHECK(h, gram_context_synchronize(r->g) == GRAM_OK, "%s", gram_message(r->g));
+    seconds = (double)(gram_nanoseconds() - start) * 1e-9;
+    CHECK(h, seconds < 5 && (way == 1 || seconds >= 0.3), "the stream was left after %g s",
+          seconds);
+    CHECK(h,
+          r->c->transport->look(r->g, r->c) == GRAM_DEVICE_FAILED &&
+              strstr(gram_message(r->g), way == 0 ? "did not finish an exchange within 0.3 s"
+                                                  : "NCCL failed with error 3"),
+          "%s", gram_message(r->g));
+    unsetenv("GRAM_FAKE_NCCL_ASYNC");
+    gram_memory_free(r->g, memory, sizeof bytes * 64);
+}
+
+static void a_rank_that_dies_in_an_exchange_is_left(struct harness *h)
+{
+    gram_nccl_options o = GRAM_NCCL_OPTIONS_INIT;
+    const int ways = getenv("GRAM_TEST_EMULATED") ? 2 : 1;
+    struct nccl_team t;
+
+    o.timeout = 0.3;
+    nccl_begin(h, &t, nccl_gpus(h));
+    CHECK(h, setenv("GRAM_FAKE_NCCL_PATIENCE", "20000", 1) == 0, "no memory");
+    for (int way = 0; t.ranks > 1 && way < ways; way++) {
+        nccl_disconnect(&t);
+        nccl_connect(h, &t, &o);
+        expect_left(h, &t.rank[0], way);
+    }
+    unsetenv("GRAM_FAKE_NCCL_PATIENCE");
+    nccl_end(&t);
+}
+
 /* Errors that the fake NCCL gives. */
 static void what_nccl_reports(struct harness *h)
 {
@@ -274,6 +326,7 @@ int main(void)
         {   "a_rank_that_fails_in_the_middle_ends_all", a_rank_that_fails_in_the_middle_ends_all},
         {"a_rank_that_does_not_come_is_not_waited_for",
          a_rank_that_does_not_come_is_not_waited_for                                            },
+        {    "a_rank_that_dies_in_an_exchange_is_left",  a_rank_that_dies_in_an_exchange_is_left},
         {                         "bad_input_is_named",                       bad_input_is_named},
         {                "a_communicator_needs_memory",              a_communicator_needs_memory},
         {                          "what_nccl_reports",                        what_nccl_reports},

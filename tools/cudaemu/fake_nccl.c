@@ -8,7 +8,8 @@
  *
  * GRAM_FAKE_NCCL_VERSION is what ncclGetVersion tells.  Of rank GRAM_FAKE_NCCL_RANK (0):
  * GRAM_FAKE_NCCL_SEND makes ncclSend fail with this error, GRAM_FAKE_NCCL_ASYNC is an error that a
- * communicator which has sent messages has met in the background.
+ * communicator which has sent messages has met in the background.  GRAM_FAKE_NCCL_PATIENCE is how
+ * many milliseconds a stream waits for a rank that has not come, until somebody aborts.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum {
     SUCCESS = 0,
@@ -120,11 +122,29 @@ static void bring(const struct post *post)
     }
 }
 
+/* Waits for the other end of a message, as a device does; others may go on meanwhile. */
+static void await_mate(const struct post *post, const struct part *part)
+{
+    const struct timespec nap = {.tv_nsec = 1000000};
+    struct post *other;
+
+    for (long left = fake_setting("GRAM_FAKE_NCCL_PATIENCE", 0); left > 0; left--) {
+        if (mate_of(post, part, &other) || any_aborted(post->team))
+            return;
+        fake_memory_close();
+        fake_unlock();
+        (void)nanosleep(&nap, NULL);
+        fake_lock();
+        fake_memory_open();
+    }
+}
+
 static void exchange(const struct post *post)
 {
     struct post *other = NULL;
 
     for (int i = 0; i < post->count; i++) {
+        await_mate(post, &post->part[i]);
         if (mate_of(post, &post->part[i], &other)) {
             bring(other);
         } else if (!any_aborted(post->team)) {

@@ -298,7 +298,12 @@ CUresult cuEventSynchronize(CUevent event)
 
 CUresult cuEventQuery(CUevent event)
 {
-    return event->done == event->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    CUresult result;
+
+    fake_lock(); /* others may look at it while a stream comes to it */
+    result = event->done == event->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    fake_unlock();
+    return result;
 }
 
 CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
