@@ -15,6 +15,8 @@
 #include "progress.h"
 #include "ranks.h"
 #include <math.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -364,6 +366,50 @@ static enum exit_status open_device(struct fit *f, struct failure *why)
     return CLI_OK;
 }
 
+/* A device that is being opened while the table is read: a GPU takes about as long. */
+struct opening {
+    struct fit *f;
+    pthread_t thread;
+    int started;
+    enum exit_status status;
+    struct failure why;
+};
+
+static void *run_opening(void *arg)
+{
+    struct opening *o = arg;
+
+    o->status = open_device(o->f, &o->why);
+    return NULL;
+}
+
+static void begin_opening(struct fit *f, struct opening *o)
+{
+    const char *device = f->s->common.device;
+    sigset_t all, before;
+
+    *o = (struct opening){.f = f};
+    if (f->g || !device || strcmp(device, "cpu") == 0)
+        return;
+    sigfillset(&all); /* signals are for the first thread */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    o->started = pthread_create(&o->thread, NULL, run_opening, o) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* Its status, unless `status` is a failure already. */
+static enum exit_status end_opening(struct opening *o, enum exit_status status, struct failure *why)
+{
+    if (o->started)
+        (void)pthread_join(o->thread, NULL);
+    if (status != CLI_OK)
+        return status;
+    if (!o->started)
+        return open_device(o->f, why);
+    *why = o->why;
+    return o->status;
+}
+
 static enum exit_status finish(struct fit *f, int64_t start, int64_t since, struct failure *why)
 {
     struct fit_seconds *seconds = &f->result.seconds;
@@ -393,10 +439,12 @@ static enum exit_status work(struct fit *f, struct failure *why)
     int64_t start = clock_ns(), since = start;
     struct fit_seconds *seconds = &f->result.seconds;
     enum exit_status status;
+    struct opening opening;
 
-    TRY(agree(f, begin(f, &options, why), why));
+    begin_opening(f, &opening);
+    status = agree(f, begin(f, &options, why), why);
     seconds->read = lap(&since);
-    TRY(open_device(f, why));
+    TRY(end_opening(&opening, status, why));
     status = agree(f, train(f, &options, why), why);
     free((void *)options.categorical_column);
     TRY(status);

@@ -72,7 +72,7 @@ enum exit_status explained_begin(const struct table *t, int64_t target, int clas
     const int64_t step = t->rows / MOST_ROWS + 1;
     const size_t most = (size_t)(t->rows / step) + 1;
 
-    *out = (struct explained){.classes = classes || c->texts};
+    *out = (struct explained){.classes = classes || c->texts, .plain = -1};
     out->row = calloc(most, sizeof *out->row);
     out->value = malloc(most * sizeof *out->value);
     out->x = malloc(most * sizeof *out->x);
@@ -156,6 +156,20 @@ static int64_t group_end(const struct explained *e, int64_t begin, int64_t count
     return end;
 }
 
+/* Errors of predictions without a column, which are those of all columns. */
+static double plain_errors(struct explained *e)
+{
+    const int64_t n = e->count;
+
+    if (e->plain >= 0)
+        return e->plain;
+    for (int64_t i = 0; i < n; i++)
+        e->pair[i] = (struct pair){0, e->value[i]};
+    qsort(e->pair, (size_t)n, sizeof *e->pair, by_pair);
+    e->plain = e->classes ? (double)n - agreement(e->pair, n) : squares(e->pair, n);
+    return e->plain;
+}
+
 double explained_by(struct explained *e, const struct column *column)
 {
     const int64_t n = e->count;
@@ -164,10 +178,7 @@ double explained_by(struct explained *e, const struct column *column)
 
     if (n < LEAST_ROWS || (!column->numbers && !column->texts))
         return NAN;
-    for (int64_t i = 0; i < n; i++)
-        e->pair[i] = (struct pair){0, e->value[i]};
-    qsort(e->pair, (size_t)n, sizeof *e->pair, by_pair);
-    plain = e->classes ? (double)n - agreement(e->pair, n) : squares(e->pair, n);
+    plain = plain_errors(e);
     as_numbers(e, column, e->x);
     for (int64_t i = 0; i < n; i++)
         e->pair[i] = (struct pair){e->x[i], e->value[i]};

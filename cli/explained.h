@@ -12,8 +12,9 @@ struct explained {
     int64_t count;
     int64_t *row;
     double *value;
-    int classes; /* the values only tell classes apart */
-    double *x;   /* this and what follows: memory for explained_by */
+    int classes;  /* the values only tell classes apart */
+    double plain; /* errors without any column; below 0: they are not known yet */
+    double *x;    /* this and what follows: memory for explained_by */
     struct pair *pair;
     const char **text;
 };
