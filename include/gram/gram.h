@@ -24,6 +24,7 @@
  *   a model of a table, trained and applied          machine.h    gram_machine_fit
  *   leave-one-out errors of a path of ridges         krr.h        gram_krr_path
  *   kernel ridge regression of many rows             krr.h        gram_krr_solve
+ *   its rows from an Arrow stream                    krr.h        gram_rows_from_arrow
  *   variances of Gaussian processes                  krr.h        gram_krr_variance
  *   draws of Gaussian processes                      krr.h        gram_krr_samples
  *   a context, a tensor, the message of an error     core.h       gram_context_create

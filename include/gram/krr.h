@@ -5,6 +5,7 @@
  */
 #ifndef GRAM_PUBLIC_KRR_H
 #define GRAM_PUBLIC_KRR_H
+#include "arrow.h"
 #include "core.h"
 #include "pairwise.h"
 
@@ -161,6 +162,32 @@ typedef struct gram_rows {
 /* clang-format off */
 #define GRAM_ROWS_INIT GRAM_SIZED_(gram_rows)
 /* clang-format on */
+
+/*
+ * Rows from an Arrow C stream, whose columns become the coordinates of points:
+ *   out->rows rows of out->columns numbers of dtype, which is GRAM_F32 or GRAM_F64.
+ *
+ * The stream gives batches of any sizes, with any offsets, of columns of integers of 8 to 64 bits,
+ * float32 and float64, without nulls.  float32 takes integers of up to 16 bits and float32;
+ * float64 takes all, and rounds integers above 2^53.  All batches are taken at once and kept where
+ * the producer has them, since rows are read more than once: nothing is copied, and those of a file
+ * that is mapped are read from the disk.  A block of rows is converted when it is read.
+ *
+ * stream is released, once, whatever the status is, and so is its schema; each batch is released
+ * once, by gram_rows_close or where the call fails.  Give out as GRAM_ROWS_INIT; on an error it is
+ * unchanged.  out->read is called in any thread, but by one at a time.
+ *
+ * GRAM_IO: the producer has failed; the message has its words.  GRAM_INVALID_ARGUMENT: a column of
+ * another type, or too wide for dtype; a null, with its row and column, which count from 0.
+ * GRAM_BAD_DATA: a batch that does not fit its schema.
+ *
+ * The interface: https://arrow.apache.org/docs/format/CStreamInterface.html.
+ */
+GRAM_API gram_status gram_rows_from_arrow(gram_context *g, struct ArrowArrayStream *stream,
+                                          gram_dtype dtype, gram_rows *out);
+
+/* Releases what rows of gram_rows_from_arrow hold.  Other rows, and NULL, are left as they are. */
+GRAM_PUBLIC void gram_rows_close(gram_rows *rows);
 
 typedef struct gram_krr_options {
     size_t size;

@@ -68,9 +68,9 @@ struct lent {
     size_t bytes;
 };
 
-/* Rows that a function of Python reads, and what it has raised. */
+/* Rows that a function of Python reads, and what it has raised; or those of an Arrow stream. */
 struct source {
-    PyObject *read; /* or NULL: there are none */
+    PyObject *read; /* or NULL: there are none, or they are a stream's */
     gram_rows rows;
     PyObject *raised[3];
 };
@@ -215,6 +215,34 @@ static int read_rows(void *user, int64_t first, int64_t count, void *out,
     return failed;
 }
 
+/* Rows of what gives an Arrow stream: tables of pyarrow and polars, readers of batches. */
+static int open_stream(struct request *r, PyObject *rows)
+{
+    struct source *s = &r->source;
+    const long long count = r->y->ndim > 0 ? r->y->shape[0] : 0;
+    PyObject *capsule = PyObject_CallMethod(rows, "__arrow_c_stream__", NULL);
+    void *stream = capsule ? PyCapsule_GetPointer(capsule, "arrow_array_stream") : NULL;
+    gram_status status;
+
+    s->rows = (gram_rows)GRAM_ROWS_INIT;
+    if (!stream) {
+        Py_XDECREF(capsule);
+        return -1;
+    }
+    status = gram_rows_from_arrow(r->call.g, stream, r->y->dtype, &s->rows);
+    Py_DECREF(capsule);
+    if (status != GRAM_OK) {
+        py_raise(r->call.state, r->call.g, status);
+        return -1;
+    }
+    r->options.rows = &s->rows;
+    if (s->rows.rows == count)
+        return 0;
+    PyErr_Format(PyExc_ValueError, "%s: rows has %lld rows, expected %lld as y", signature.name,
+                 (long long)s->rows.rows, count);
+    return -1;
+}
+
 /* options.rows of the argument, of the dtype of y. */
 static int open_rows(struct request *r, PyObject *rows)
 {
@@ -258,7 +286,10 @@ static int read_points(struct request *r, PyObject *const *v)
     r->y = py_input(&r->call, "y", v[1]);
     if (!r->y)
         return -1;
-    return by_rows ? open_rows(r, v[ROWS]) : 0;
+    if (!by_rows)
+        return 0;
+    return PyObject_HasAttrString(v[ROWS], "__arrow_c_stream__") ? open_stream(r, v[ROWS])
+                                                                 : open_rows(r, v[ROWS]);
 }
 
 /* Views all arrays, and makes alpha, which has the shape of y and is on its device. */
@@ -468,10 +499,11 @@ const char py_krr_solve_doc[] =
     "about b / 2 times for each product, b blocks of memory / 8 bytes (None: 64 MiB) in f64 being\n"
     "all rows.  y is of the dtype to compute in.\n"
     "rows is the path of a .npy file, which is mapped; an object with shape, dtype and slices of\n"
-    "NumPy arrays, as numpy.memmap and the data sets of h5py and zarr are; or a function whose\n"
-    "results are iterators of blocks of rows, in the same order each time.  Numbers that y's\n"
-    "dtype can hold are converted.  It is called on another thread, and what it raises is\n"
-    "raised here.\n\n"
+    "NumPy arrays, as numpy.memmap and the data sets of h5py and zarr are; what has\n"
+    "__arrow_c_stream__, as tables of pyarrow and polars, with columns of numbers without nulls,\n"
+    "whose batches stay where they are; or a function whose results are iterators of blocks of\n"
+    "rows, in the same order each time.  Numbers that y's dtype can hold are converted.  The\n"
+    "function is called on another thread, and what it raises is raised here.\n\n"
     "checkpoint, a path, is a file with the state of \"cg\", \"centres\" or \"blocks\", written\n"
     "every checkpoint_seconds or checkpoint_iterations (None: 60 seconds; of \"blocks\": blocks),\n"
     "at Ctrl-C, at a limit and at the end: aside, flushed and renamed.  resume=True goes on from\n"
@@ -563,6 +595,7 @@ PyObject *py_krr_solve(PyObject *module, PyObject *const *args, Py_ssize_t nargs
         result = solve(&r, v);
     Py_XDECREF(r.path);
     Py_XDECREF(r.source.read);
+    gram_rows_close(&r.source.rows);
     for (int i = 0; i < 3; i++)
         Py_XDECREF(r.source.raised[i]);
     return result;

@@ -412,3 +412,100 @@ def test_the_script_that_measures(tmp_path):
     assert "reached yes" in subprocess.run(few, check=True, capture_output=True, text=True).stdout
     wrong = subprocess.run([*command, "higgs"], check=False, capture_output=True, text=True)
     assert wrong.returncode == 2 and "is no case, expected one of higgs" in wrong.stderr
+
+
+# ---- Rows of Arrow streams -----------------------------------------------------------------------
+
+
+def arrow_tables(kind, x):
+    """Tables of the columns of x, whole, and in batches that are slices of larger ones."""
+    names = [f"c{j}" for j in range(x.shape[1])]
+    columns = dict(zip(names, x.T, strict=True))
+    if kind == "polars":
+        polars = pytest.importorskip("polars")
+        frame = polars.DataFrame(columns)
+        parts = polars.concat([frame[:7], frame[7:30], frame[30:]], rechunk=False)
+        return [frame, parts, polars.concat([frame, frame])[len(x) :]]
+    if kind == "duckdb":
+        duckdb = pytest.importorskip("duckdb")
+        relation = duckdb.sql("SELECT * FROM columns")
+        if not hasattr(relation, "__arrow_c_stream__"):
+            pytest.skip("this DuckDB has no Arrow streams")
+        return [relation]
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({name: np.ascontiguousarray(c) for name, c in columns.items()})
+    batches = table.to_batches(max_chunksize=17)
+    twice = pyarrow.concat_tables([table, table])
+    return [
+        table,
+        pyarrow.RecordBatchReader.from_batches(table.schema, batches),
+        pyarrow.Table.from_batches(batches),
+        twice.slice(len(x) - 1).slice(1),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["pyarrow", "polars", "duckdb"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_of_arrow_streams(kind, dtype):
+    x, y = problem(160, dtype=dtype)
+    given = dict(ridge=0.1, tolerance=1e-4, centres=30, **KERNEL)
+    whole, chosen = gram.krr_solve(x, y, **given)
+    for table in arrow_tables(kind, x):
+        alpha, rows = gram.krr_solve(None, y, rows=table, **given)
+        assert (rows == chosen).all()
+        np.testing.assert_allclose(alpha, whole, atol=2e-3 * np.abs(whole).max())
+
+
+@pytest.mark.parametrize("kind", ["pyarrow", "polars"])
+def test_integers_of_arrow_streams(kind):
+    rng = np.random.default_rng(0)
+    types = "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float32 float64".split()
+    columns = {name: rng.integers(0, 100, 50).astype(name) for name in types}
+    table = pytest.importorskip(kind)
+    table = table.table(columns) if kind == "pyarrow" else table.DataFrame(columns)
+    x, y = np.stack([c.astype(float) for c in columns.values()], axis=1), rng.normal(size=50)
+    given = dict(kernel="gaussian", bandwidth=100.0, ridge=0.1, method="cg", tolerance=1e-8)
+    alpha = gram.krr_solve(None, y, rows=table, **given)
+    np.testing.assert_allclose(alpha, gram.krr_solve(x, y, **given), atol=1e-5)
+    with pytest.raises(ValueError, match=r"column 4 \(int32\) .* GRAM_F32 cannot hold"):
+        gram.krr_solve(None, y.astype(np.float32), rows=table, **given)
+
+
+def test_arrow_streams_that_are_refused():
+    pyarrow = pytest.importorskip("pyarrow")
+    y = np.ones(4)
+
+    def refused(table, error, match):
+        with pytest.raises(error, match=match):
+            gram.krr_solve(None, y, rows=table, ridge=1.0, method="cg")
+
+    refused(pyarrow.table({"a": [1.0, 2.0]}), ValueError, "rows has 2 rows, expected 4 as y")
+    refused(pyarrow.table({"a": [1.0, 2, 3, 4], "b": [1, 2, None, 4]}), ValueError,
+            r"column 1 \(b\) of the stream is null in row 2")  # fmt: skip
+    refused(pyarrow.table({"a": list("abcd")}), ValueError, r'column 0 \(a\).*format "u"')
+    refused(pyarrow.table({"a": [1.0, np.nan, 3, 4]}), ValueError, r"x\[1, 0\] is nan")
+    refused(pyarrow.chunked_array([[1.0, 2, 3, 4]]), ValueError, 'format "g", expected "\\+s"')
+
+    def batches():
+        yield pyarrow.record_batch({"a": [1.0, 2.0]})
+        raise RuntimeError("the wire is cut")
+
+    schema = pyarrow.schema({"a": pyarrow.float64()})
+    refused(pyarrow.RecordBatchReader.from_batches(schema, batches()), OSError, "the wire is cut")
+
+
+def test_streams_that_are_none():
+    class Table:
+        def __init__(self, stream):
+            self.stream = stream
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            if isinstance(self.stream, Exception):
+                raise self.stream
+            return self.stream
+
+    given = dict(ridge=1.0, method="cg")
+    with pytest.raises(RuntimeError, match="no stream today"):
+        gram.krr_solve(None, np.ones(3), rows=Table(RuntimeError("no stream today")), **given)
+    with pytest.raises(ValueError, match="PyCapsule"):
+        gram.krr_solve(None, np.ones(3), rows=Table(3), **given)
