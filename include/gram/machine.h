@@ -248,11 +248,12 @@ typedef struct gram_machine gram_machine;
  * GRAM_OK.  A single leaf is the first rank's; where its kernel matrix is not stored, ranks share
  * the products and the preconditioner of its solves, for which they need memory for the points, the
  * vectors and their part of a preconditioner of rank 1000.  Progress is told by g, and by each
- * rank.  A machine is the same, to the last bit, as that of one context where all processors or
- * GPUs are alike; where solves are shared, as that of the same number of ranks.  An error of one
- * context or rank is one of the call, on all ranks.  Each context needs the memory of a leaf.  Over
- * NCCL the search has to end within the timeout of the communicator.  Sizes and those options that
- * the ranks take from their own call are compared.
+ * rank.  GPUs of a group share such solves, too, where there is NCCL.  A machine is the same, to
+ * the last bit, as that of one context where all processors or GPUs are alike; where solves are
+ * shared, as that of the same number of ranks or GPUs.  An error of one context or rank is one of
+ * the call, on all ranks.  Each context needs the memory of a leaf.  Over NCCL the search has to
+ * end within the timeout of the communicator.  Sizes and those options that the ranks take from
+ * their own call are compared.
  *
  * CUDA: tables are on the CPU, features, kernel matrices, solves and gradients on the GPU; the call
  * waits.  GRAM_SOLVER_AUTO is Cholesky for up to 16,000 rows, and for more if conjugate gradients

@@ -186,9 +186,8 @@ struct machine_params {
     uint64_t seed;
     double memory; /* bytes that a kernel matrix may take; 0: four fifths of what is available */
     const struct machine_metric *start; /* of the first round; NULL: the identity */
-    struct machine_job
-        *shared; /* whose ranks share solves without a stored matrix; NULL: none do */
-    const struct machine_leaf *guess; /* of the coefficients: a leaf of the first rows of the same
+    struct machine_job *shared;         /* who may share solves that store no matrix; or NULL */
+    const struct machine_leaf *guess;   /* of the coefficients: a leaf of the first rows of the same
                                            table; NULL: none */
 };
 

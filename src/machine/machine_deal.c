@@ -82,6 +82,7 @@ static gram_status train_leaf(struct hands *h, gram_context *g, int64_t leaf, bo
     gram_status status;
 
     job.report = (struct machine_report){0};
+    job.o.group = NULL; /* its contexts are at work */
     job.from = d->from + part * (double)leaf;
     job.to = job.from + part;
     if (!tells)

@@ -55,10 +55,11 @@ gram_status gram_machine_ranks_spread(gram_context *g, struct machine_job *job, 
 gram_status gram_machine_ranks_gather(gram_context *g, struct machine_job *job, gram_status status,
                                       const void *data, size_t bytes, char **all, size_t *count);
 /*
- * machine_shared.c: solves of the first rank that all ranks share.  While job->shares, that rank
- * calls _solve where params->shared is the job, as gram_krr_stored_solve; the others are in _serve
- * until it calls _dismiss with the status of its work.  After a failure nobody shares any more, and
- * the first rank may go on alone.
+ * machine_shared.c: gram_krr_stored_solve where params->shared is a job.  While job->shares, all
+ * ranks share the solves of the first one whose matrix is not stored: it calls _solve, and the
+ * others are in _serve until it calls _dismiss with the status of its work.  After a failure nobody
+ * shares any more, and the first rank may go on alone.  Else the GPUs of options.group do, where
+ * they can.
  */
 gram_status gram_machine_shared_solve(gram_context *g, const struct machine_params *params,
                                       double bandwidth, const struct krr_system *system,

@@ -277,7 +277,7 @@ static gram_status train_one(gram_context *g, const struct machine_deal *d, stru
     struct machine_encoded part = {0};
     gram_status status;
 
-    params.shared = job->shares ? job : NULL;
+    params.shared = job;
     gram_machine_progress(job, 0, "correcting it in leaves");
     status = part_of(g, of->l, of->data, of->rows->row + first[0], first[1] - first[0], &part);
     if (status == GRAM_OK)

@@ -329,15 +329,13 @@ static gram_status solve_iterating(gram_context *g, const struct leaf_system *s,
                                       .seed = s->params->seed,
                                       .memory = s->params->memory};
     struct krr_report krr;
-    bool alone = true; /* or by all ranks, where there is no memory for the kernel matrix */
     gram_status status;
 
     if (system.warm)
         TRY(place_guess(g, s));
-    if (s->params->shared && s->params->shared->shares)
-        TRY(gram_krr_is_stored(g, &system, &alone));
-    status = alone ? gram_krr_stored_solve(g, &system, s->alpha, &krr)
-                   : gram_machine_shared_solve(g, s->params, s->bandwidth, &system, s->alpha, &krr);
+    status = s->params->shared
+                 ? gram_machine_shared_solve(g, s->params, s->bandwidth, &system, s->alpha, &krr)
+                 : gram_krr_stored_solve(g, &system, s->alpha, &krr);
     s->report->kernel_seconds += krr.kernel_seconds;
     s->report->solve_seconds += krr.solve_seconds;
     *stored = krr.stored;

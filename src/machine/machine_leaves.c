@@ -319,7 +319,7 @@ static gram_status train_leaf(gram_context *g, const struct task *t, struct mach
         seen = metric_rows(t->job, params, &rest);
     }
     last.iterations = 0;
-    last.shared = t->job->shares ? t->job : NULL;
+    last.shared = t->job;
     if (status == GRAM_OK && t->alone && gram_machine_refit_pays(t->job, data->rows, seen))
         status = refit(g, t->job, &last, data, &report, &without);
     if (status == GRAM_OK && t->held == 0)

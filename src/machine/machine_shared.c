@@ -1,14 +1,17 @@
 /*
- * machine_shared.c - solves of one leaf that the ranks of a fit share
+ * machine_shared.c - solves of one leaf that the ranks of a fit share, or the GPUs of a group
  *
- * A leaf of all rows is trained by the first rank.  Where its kernel matrix is not stored, its
- * solves are products, which ranks share (krr_ranks_stored.c): the first one sends what is to be
- * solved, and all of them solve it.  A solve of n rows of d features takes n (d + 2) numbers to be
- * sent once, and n^2 d multiplications or more in each of its iterations.
+ * A leaf of all rows is trained by the first rank, or the first context.  Where its kernel matrix
+ * is not stored, its solves are products, which ranks share (krr_ranks_stored.c): the first one
+ * sends what is to be solved, and all of them solve it.  A solve of n rows of d features takes
+ * n (d + 2) numbers to be sent once, and n^2 d multiplications or more in each of its iterations.
+ * The GPUs of a group become ranks over NCCL for one solve, each in a thread of its own.
  *
  * SPDX-License-Identifier: MIT
  */
 #include "machine_deal.h"
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What the first rank sends before the numbers; rows 0: there is nothing more to solve. */
@@ -88,9 +91,9 @@ static gram_status solve(gram_context *g, struct machine_job *job, const struct 
     return status;
 }
 
-gram_status gram_machine_shared_solve(gram_context *g, const struct machine_params *params,
-                                      double bandwidth, const struct krr_system *system,
-                                      void *alpha, struct krr_report *report)
+static gram_status solve_by_ranks(gram_context *g, const struct machine_params *params,
+                                  double bandwidth, const struct krr_system *system, void *alpha,
+                                  struct krr_report *report)
 {
     struct machine_job *job = params->shared;
     struct request r = {.rows = system->x.shape[0],
@@ -106,7 +109,6 @@ gram_status gram_machine_shared_solve(gram_context *g, const struct machine_para
     struct numbers n = {0};
     gram_status status;
 
-    *report = (struct krr_report){.residual = 0};
     TRY(gram_machine_ranks_spread(g, job, GRAM_OK, &r, sizeof r));
     status = fill(g, &r, system, alpha, &n);
     status = gram_machine_ranks_spread(g, job, status, n.x, n.bytes);
@@ -163,4 +165,172 @@ gram_status gram_machine_shared_dismiss(gram_context *g, struct machine_job *job
         return status;
     job->shares = false;
     return gram_machine_ranks_spread(g, job, status, &none, sizeof none);
+}
+
+/* ---- The GPUs of a group --------------------------------------------------------------------- */
+
+/* Threads wait here until all of them have been started: a rank that does not come leaves the
+ * others to their timeout. */
+struct gate {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool decided, open;
+};
+
+/* A context, and the thread in which it solves. */
+struct lane {
+    struct gate *gate;
+    gram_context *g;
+    gram_communicator *c;
+    pthread_t thread;
+    const struct krr_system *system; /* whose points are on the host */
+    const void *guess;               /* likewise; NULL: there is none */
+    gram_status status;
+};
+
+/* The system on this lane's GPU, of whose answer the first lane alone has a use. */
+static gram_status solve_here(gram_context *g, const struct lane *l)
+{
+    const struct krr_system *s = l->system;
+    const size_t element = gram_dtype_size(s->x.dtype);
+    const size_t vectors = (size_t)(s->x.shape[0] * s->columns) * element;
+    struct krr_system own = *s;
+    struct krr_array x = {0}, alpha = {0};
+    struct krr_report report;
+    gram_status status =
+        gram_krr_send(g, s->x.data, (size_t)(s->x.shape[0] * s->x.shape[1]) * element, &x);
+
+    if (status == GRAM_OK)
+        status = gram_krr_allocate(g, vectors, &alpha);
+    if (status == GRAM_OK && l->guess)
+        status = gram_krr_store(g, alpha.data, l->guess, vectors);
+    own.x = gram_krr_matrix(g, x.data, s->x.shape[0], s->x.shape[1], s->x.dtype);
+    status = status == GRAM_OK ? gram_krr_stored_solve_ranks(g, l->c, &own, alpha.data, &report)
+                               : gram_communicator_agree(g, l->c, status);
+    gram_krr_free(g, &alpha);
+    gram_krr_free(g, &x);
+    return status;
+}
+
+static void *run_lane(void *arg)
+{
+    struct lane *l = arg;
+    bool open;
+
+    pthread_mutex_lock(&l->gate->mutex);
+    while (!l->gate->decided)
+        pthread_cond_wait(&l->gate->changed, &l->gate->mutex);
+    open = l->gate->open;
+    pthread_mutex_unlock(&l->gate->mutex);
+    if (open)
+        l->status = solve_here(l->g, l);
+    return NULL;
+}
+
+static void decide(struct gate *gate, bool open)
+{
+    pthread_mutex_lock(&gate->mutex);
+    gate->decided = true;
+    gate->open = open;
+    pthread_cond_broadcast(&gate->changed);
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+/* The first context in this thread, with its own points and answer; *solved is false where there
+ * are no threads for the others. */
+static gram_status run_lanes(gram_context *g, struct lane *lanes, int count,
+                             const struct krr_system *system, void *alpha,
+                             struct krr_report *report, bool *solved)
+{
+    struct gate gate = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    gram_status status = GRAM_OK;
+    int started = 1;
+
+    for (int i = 0; i < count; i++)
+        lanes[i].gate = &gate;
+    while (started < count &&
+           pthread_create(&lanes[started].thread, NULL, run_lane, &lanes[started]) == 0)
+        started++;
+    *solved = started == count;
+    decide(&gate, *solved);
+    if (*solved)
+        status = gram_krr_stored_solve_ranks(g, lanes[0].c, system, alpha, report);
+    for (int i = 1; i < started; i++)
+        (void)pthread_join(lanes[i].thread, NULL);
+    return status;
+}
+
+/* What the other lanes start from, on the host. */
+static gram_status place_on_host(gram_context *g, const struct krr_system *system,
+                                 const void *alpha, struct numbers *n, struct krr_system *out)
+{
+    const struct request r = {.rows = system->x.shape[0],
+                              .width = system->x.shape[1],
+                              .columns = system->columns,
+                              .dtype = system->x.dtype,
+                              .warm = system->warm};
+
+    TRY(fill(g, &r, system, alpha, n));
+    *out = *system;
+    out->x.data = n->x;
+    out->b = n->b;
+    out->ridge = n->ridge;
+    return GRAM_OK;
+}
+
+enum {
+    MOST_LANES = 64
+};
+
+/* *solved stays false where the contexts cannot be ranks over NCCL: there is none, or two of them
+ * are on one GPU. */
+static gram_status solve_by_group(gram_context *g, const gram_group *group,
+                                  const struct krr_system *system, void *alpha,
+                                  struct krr_report *report, bool *solved)
+{
+    const int count = (int)gram_least(group->count, MOST_LANES);
+    const char *call = g->call;
+    gram_communicator *c[MOST_LANES] = {NULL};
+    struct lane lanes[MOST_LANES];
+    struct krr_system there;
+    struct numbers n = {0};
+    gram_status status = GRAM_OK;
+
+    if (count < 2 || gram_context_device(g).type == GRAM_CPU ||
+        gram_communicator_create_nccl_all(group->contexts, count, NULL, c) != GRAM_OK) {
+        g->call = call;
+        return GRAM_OK;
+    }
+    status = place_on_host(g, system, alpha, &n, &there);
+    for (int i = 0; i < count; i++) {
+        group->contexts[i]->call = call;
+        lanes[i] = (struct lane){.g = group->contexts[i],
+                                 .c = c[i],
+                                 .system = &there,
+                                 .guess = system->warm ? n.alpha : NULL};
+    }
+    if (status == GRAM_OK)
+        status = run_lanes(g, lanes, count, system, alpha, report, solved);
+    close_numbers(g, &n);
+    for (int i = 0; i < count; i++)
+        gram_communicator_destroy(c[i]);
+    return status;
+}
+
+/* ---- Both ------------------------------------------------------------------------------------ */
+
+gram_status gram_machine_shared_solve(gram_context *g, const struct machine_params *params,
+                                      double bandwidth, const struct krr_system *system,
+                                      void *alpha, struct krr_report *report)
+{
+    const struct machine_job *job = params->shared;
+    bool stored, solved = false;
+
+    TRY(gram_krr_is_stored(g, system, &stored));
+    *report = (struct krr_report){.residual = 0};
+    if (!stored && job->shares)
+        return solve_by_ranks(g, params, bandwidth, system, alpha, report);
+    if (!stored && job->o.group)
+        TRY(solve_by_group(g, job->o.group, system, alpha, report, &solved));
+    return solved ? GRAM_OK : gram_krr_stored_solve(g, system, alpha, report);
 }

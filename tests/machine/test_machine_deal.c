@@ -4,6 +4,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/backend.h"
 #include "machine/machine.h"
 #include "machine_sample.h"
 #include <stdio.h>
@@ -13,7 +14,8 @@
 
 enum {
     HANDS = 3,
-    MANY_ROWS = 2400
+    MANY_ROWS = 2400,
+    FEW_ROWS = 400
 };
 
 struct hands {
@@ -176,6 +178,61 @@ static void leaves_keep_their_blas_threads(struct harness *h)
     sample_destroy(&s);
 }
 
+/* Products of the second GPU; fails: number 2 does. */
+static const struct gram_backend *whole;
+static int products;
+static bool fails;
+
+static gram_status counted_product(gram_context *g, const struct gram_kernel_matmul_op *op)
+{
+    if (!g->measure && products++ == 2 && fails)
+        return gram_fail(g, GRAM_DEVICE_FAILED, "broken for the test");
+    return whole->kernel_matmul(g, op);
+}
+
+/* One leaf whose matrix of 1.3 MB is not stored; NCCL is there where the GPUs are emulated. */
+static void gpus_share_the_solves_of_a_single_leaf(struct harness *h)
+{
+    gram_machine_options o = GRAM_MACHINE_OPTIONS_INIT;
+    struct sample s = sample_make(h, FEW_ROWS);
+    gram_machine *alone, *together, *none = NULL;
+    struct gram_backend counted;
+    struct hands a;
+
+    open_hands(h, &a);
+    if (gram_context_device(h->g).type == GRAM_CUDA && gram_context_device(a.g[1]).index == 1) {
+        o.search = -1;
+        o.leaf_rows = FEW_ROWS;
+        o.solver = GRAM_SOLVER_CG;
+        o.dtype = GRAM_F64;
+        o.tolerance = 1e-8;
+        o.memory_limit = 1000000;
+        alone = sample_fit(h, &s, &s.number, &o);
+        whole = a.g[1]->backend, counted = *whole;
+        counted.kernel_matmul = counted_product;
+        a.g[1]->backend = &counted;
+        a.group.count = 2;
+        o.group = &a.group;
+        products = 0, fails = false;
+        together = sample_fit(h, &s, &s.number, &o);
+        CHECK(h, products > 3 || !getenv("GRAM_TEST_EMULATED"), "%d products", products);
+        expect_alike(h, alone, together, &s, 1e-6);
+        if (products > 3) {
+            products = 0, fails = true;
+            CHECK(h,
+                  gram_machine_fit(h->g, table_of(&s), &s.number, &o, &none) ==
+                          GRAM_DEVICE_FAILED &&
+                      !none && strstr(gram_message(h->g), "broken for the test"),
+                  "%s", gram_message(h->g));
+        }
+        a.g[1]->backend = whole;
+        gram_machine_destroy(alone);
+        gram_machine_destroy(together);
+    }
+    close_hands(&a);
+    sample_destroy(&s);
+}
+
 static void refuse(struct harness *h, struct sample *s, const gram_machine_options *o,
                    gram_status status, const char *text)
 {
@@ -241,10 +298,11 @@ static void a_cancelled_call_ends_all_hands(struct harness *h)
 int main(void)
 {
     static const struct test_function tests[] = {
-        {"any number of hands makes one machine", any_number_of_hands_makes_one_machine},
-        {      "a cancelled call ends all hands",       a_cancelled_call_ends_all_hands},
-        {     "leaves keep their BLAS's threads",        leaves_keep_their_blas_threads},
-        {                 "bad groups are named",                  bad_groups_are_named},
+        {"any number of hands makes one machine",  any_number_of_hands_makes_one_machine},
+        {      "a cancelled call ends all hands",        a_cancelled_call_ends_all_hands},
+        {     "leaves keep their BLAS's threads",         leaves_keep_their_blas_threads},
+        {          "GPUs share solves of a leaf", gpus_share_the_solves_of_a_single_leaf},
+        {                 "bad groups are named",                   bad_groups_are_named},
     };
 
     return harness_run_tests_or_some(tests, LENGTH(tests), LENGTH(tests));
