@@ -448,22 +448,22 @@ static void give_back(void)
 
 bool gram_blas_begin(double work)
 {
-    int threads = work <= small_work ? 1 : wanted;
+    const bool limited = gram_blas_memory_is_limited();
+    const int most = limited ? gram_blas_memory_threads() : INT_MAX;
+    const int threads = work <= small_work ? 1 : wanted;
+    const bool lent = wanted > 0 && borrow(threads < most ? threads : most);
 
-    if (gram_blas_memory_is_limited()) {
-        int most = gram_blas_memory_threads();
-        threads = threads < most ? threads : most;
+    if (limited) /* behind the loan: who waits for that holds no buffer */
         enter_memory();
-    }
-    return wanted > 0 && borrow(threads);
+    return lent;
 }
 
 void gram_blas_end(bool lent)
 {
-    if (lent)
-        give_back();
     if (gram_blas_memory_is_limited())
         leave_memory();
+    if (lent)
+        give_back();
 }
 
 void gram_blas_threads(const gram_context *g)

@@ -180,6 +180,47 @@ static void calls_of_other_numbers_take_turns(struct harness *h)
     gram_context_destroy(call.g);
 }
 
+static void call_in_loop(void *arg, int64_t index, int thread)
+{
+    bool lent;
+
+    (void)arg, (void)index, (void)thread;
+    (void)nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    lent = gram_blas_begin(1);
+    gram_blas_end(lent);
+}
+
+static void *call_large(void *arg)
+{
+    bool lent;
+
+    gram_blas_threads(arg);
+    lent = gram_blas_begin(1e9);
+    gram_blas_end(lent);
+    return NULL;
+}
+
+/* A loop holds BLAS's number, and its tasks want a buffer, of which there is one.  A call that took
+ * the buffer before it waited for the number never ended, nor did the loop.  Memory stays limited
+ * from here on. */
+static void who_waits_holds_no_buffer(struct harness *h)
+{
+    gram_context *one = open_with(h, 1), *two = open_with(h, 2);
+    pthread_t thread;
+
+    if (one && two && blas_threads() > 0) {
+        atomic_store(&gram_blas_memory_limited, true);
+        CHECK(h, gram_blas_memory_reserve(one) == GRAM_OK, "%s", gram_message(one));
+        gram_blas_take_turns(true);
+        CHECK(h, pthread_create(&thread, NULL, call_large, two) == 0, "no thread");
+        gram_blas_for(one, 5, call_in_loop, NULL);
+        (void)pthread_join(thread, NULL);
+        gram_blas_take_turns(false);
+    }
+    gram_context_destroy(one);
+    gram_context_destroy(two);
+}
+
 /* A system that is large enough for BLAS's threads: (n + 1) I + ones. */
 static bool solve(gram_context *g)
 {
@@ -316,6 +357,7 @@ static void quotas_of_cgroups_count(struct harness *h)
           gram_processors());
 }
 
+/* The last one limits memory. */
 static const struct test_function tests[] = {
     {           "small_work_wakes_nobody",            small_work_wakes_nobody},
     {"blas_takes_as_many_threads_as_gain", blas_takes_as_many_threads_as_gain},
@@ -323,6 +365,7 @@ static const struct test_function tests[] = {
     { "calls_of_other_numbers_take_turns",  calls_of_other_numbers_take_turns},
     {    "calls_leave_the_number_of_blas",     calls_leave_the_number_of_blas},
     {           "quotas_of_cgroups_count",            quotas_of_cgroups_count},
+    {         "who_waits_holds_no_buffer",          who_waits_holds_no_buffer},
 };
 
 int main(void)
