@@ -189,7 +189,7 @@ static int get_next(struct ArrowArrayStream *stream, struct ArrowArray *out)
 struct made_schema {
     struct producer *of;
     struct ArrowSchema column[COLUMNS], *children[COLUMNS], other;
-    char format[COLUMNS][2], name[COLUMNS][8];
+    char format[COLUMNS][2], name[COLUMNS][24];
 };
 
 static void release_schema(struct ArrowSchema *s)
