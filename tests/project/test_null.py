@@ -57,6 +57,7 @@ BY_VALUE = {
     "gram_status": ctypes.c_int,
     "gram_optimizer_method": ctypes.c_int,
     "gram_reduction": ctypes.c_int,
+    "gram_dtype": ctypes.c_int,
 }
 # What has no valid object here, and is always NULL: other arguments of the function are tried.
 NO_OBJECT = {"gram_communicator", "gram_module", "gram_group", "gram_many", "gram_operator"}
