@@ -258,6 +258,27 @@ gram_status gram_context_create(const gram_context_options *options, gram_contex
     return status;
 }
 
+gram_status gram_context_beside(gram_context *g, int threads, gram_context **out)
+{
+    gram_context_options options = GRAM_CONTEXT_OPTIONS_INIT;
+    gram_status status;
+
+    options.threads = threads;
+    options.cpu_isa = g->options.cpu_isa;
+    options.allocate = g->options.allocate;
+    options.release = g->options.release;
+    options.user = g->options.user;
+    options.trace = g->options.trace;
+    options.trace_user = g->options.trace_user;
+    options.scratch_limit = gram_context_device(g).type == GRAM_CPU ? g->options.scratch_limit : 0;
+    status = gram_context_create(&options, out);
+    if (status != GRAM_OK)
+        return gram_fail(g, status, "cannot make a context on the CPU: %s", gram_message(NULL));
+    (*out)->call = g->call;
+    (*out)->whole = g;
+    return GRAM_OK;
+}
+
 void gram_context_destroy(gram_context *g)
 {
     if (!g)

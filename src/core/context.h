@@ -33,6 +33,7 @@ struct gram_context {
     bool scratch_given; /* by gram_context_use_workspace: never grown, never freed */
     size_t *measure;    /* of a workspace query, where its bytes go (scratch.h); NULL: a call */
     atomic_bool cancelled;
+    struct gram_context *whole;   /* whose call this one serves (gram_context_beside), or NULL */
     struct gram_process *process; /* never NULL: see process.h */
     int children;                 /* of the process, when the context was made */
     /* From the environment: see settings.c. */
@@ -104,8 +105,14 @@ static inline gram_workspace gram_workspace_on(const gram_context *g, size_t byt
 /* True once gram_context_cancel was called; long loops ask it between pieces of work. */
 static inline bool gram_cancelled(gram_context *g)
 {
-    return atomic_load_explicit(&g->cancelled, memory_order_relaxed);
+    return atomic_load_explicit(&g->cancelled, memory_order_relaxed) ||
+           (g->whole && atomic_load_explicit(&g->whole->cancelled, memory_order_relaxed));
 }
+
+/* A context on the CPU for a part of a call of g, beside which other threads may work on others: it
+ * has g's allocator, and hears when g is cancelled.  threads 0: as many as g would have on the CPU.
+ * The call destroys it before it ends. */
+gram_status gram_context_beside(gram_context *g, int threads, gram_context **out);
 
 /* The end of a call that can be cancelled: it takes the request that ended it. */
 static inline gram_status gram_call_ended(gram_context *g, gram_status status)

@@ -11,12 +11,14 @@
  *   machine_large.c   large tables: a machine of few centres on all rows (machine_centres.c), and
  *                     leaves that correct it
  *   machine_search.c  hyperparameters by leave-one-out; machine_trial.c scores one choice of them,
- *                     and machine_trials.c lists all of them
+ *                     machine_rounds.c several at a time, machine_last.c the last ones, and
+ *                     machine_trials.c lists all of them
  *   machine_ensemble.c  which trials together are better than the best of them
  *   machine_tree.c    splits; machine_routing.c the way of a row to leaves
  *   machine_leaves.c  all leaves, and rows that are left out of them
  *   machine_deal.c    leaves that contexts of a group and ranks share; machine_ranks.c what the
  *                     latter tell each other
+ *   machine_hands.c   contexts that work side by side
  *   machine_leaf.c    one leaf: rounds of solves and feature learning, and its values
  *   machine_loo.c     leave-one-out outputs of a leaf
  *   machine_metric.c  from the average gradient outer product to the next metric;

@@ -76,24 +76,6 @@ static void ard_close(gram_context *g, struct ard *a)
         gram_context_destroy(a->host);
 }
 
-/* A context on the CPU with the allocator of another one. */
-static gram_status open_host(gram_context *g, gram_context **out)
-{
-    gram_context_options options = GRAM_CONTEXT_OPTIONS_INIT;
-
-    *out = g;
-    if (gram_context_device(g).type == GRAM_CPU)
-        return GRAM_OK;
-    options.allocate = g->options.allocate;
-    options.release = g->options.release;
-    options.user = g->options.user;
-    if (gram_context_create(&options, out) == GRAM_OK)
-        return GRAM_OK;
-    *out = g; /* nothing to destroy */
-    return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot make a context on the CPU: %s",
-                     gram_message(NULL));
-}
-
 /* Does what a call on the host's context says, with its message. */
 static gram_status on_host(gram_context *g, const struct ard *a, gram_status status)
 {
@@ -155,7 +137,8 @@ static gram_status ard_open(gram_context *g, const struct machine_gradients *e, 
                       .kernel = gram_machine_kernel(e->params->p, e->params->q, e->bandwidth),
                       .weights = z->weights,
                       .bytes = (n * k + 2 * n * c + n * n + 2 * k + c) * sizeof(double)};
-    TRY(open_host(g, &a->host));
+    if (gram_context_device(g).type != GRAM_CPU)
+        TRY(gram_context_beside(g, 0, &a->host));
     a->memory = gram_alloc(g, a->bytes);
     if (!a->memory)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", a->bytes);

@@ -8,13 +8,10 @@
  * SPDX-License-Identifier: MIT
  */
 #include "machine_deal.h"
-#include "core/blas.h"
+#include "machine_hands.h"
 #include <math.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* What one leaf adds to the machine. */
 struct share {
@@ -22,31 +19,12 @@ struct share {
     double *importance; /* one per column */
 };
 
-struct hands;
-
-/* A context, and the thread in which it trains. */
-struct hand {
-    struct hands *all;
-    gram_context *g;
-    pthread_t thread;
-    bool started;
-};
-
 /* The work of this process: leaves first, first + step, ... */
 struct hands {
     const struct machine_deal *d;
     struct share *shares; /* one per leaf */
     double *numbers;      /* of their importances */
-    struct hand *hand;
-    int64_t hands, next, first, step;
-    int64_t working; /* threads beside the caller's that have not ended */
-    pthread_mutex_t lock;
-    pthread_cond_t ended;
-    /* The failure of the first leaf that failed; failed: its number, or INT64_MAX. */
-    int64_t failed;
-    gram_status status;
-    const gram_context *from;
-    char message[sizeof((gram_context *)0)->message];
+    int64_t first, step;
 };
 
 /* ---- Sums ------------------------------------------------------------------------------------ */
@@ -73,8 +51,9 @@ static void add_shares(const struct hands *h)
 
 /* ---- Contexts -------------------------------------------------------------------------------- */
 
-static gram_status train_leaf(struct hands *h, gram_context *g, int64_t leaf, bool tells)
+static gram_status train_leaf(void *arg, gram_context *g, int64_t leaf, bool tells)
 {
+    const struct hands *h = arg;
     const struct machine_deal *d = h->d;
     struct machine_job job = *d->job;
     gram_machine machine = *d->machine;
@@ -93,124 +72,21 @@ static gram_status train_leaf(struct hands *h, gram_context *g, int64_t leaf, bo
     return status;
 }
 
-/* The next leaf; -1: none, or there is a failure. */
-static int64_t next_leaf(struct hands *h)
-{
-    int64_t leaf = -1;
-
-    pthread_mutex_lock(&h->lock);
-    if (h->failed == INT64_MAX && h->next < h->d->leaves) {
-        leaf = h->next;
-        h->next += h->step;
-    }
-    pthread_mutex_unlock(&h->lock);
-    return leaf;
-}
-
-static void note_failure(struct hands *h, const gram_context *g, int64_t leaf, gram_status status)
-{
-    pthread_mutex_lock(&h->lock);
-    if (leaf < h->failed) {
-        h->failed = leaf;
-        h->status = status;
-        h->from = g;
-        memcpy(h->message, g->message, sizeof h->message);
-    }
-    pthread_mutex_unlock(&h->lock);
-}
-
-static void train_leaves(struct hand *hand, bool tells)
-{
-    struct hands *h = hand->all;
-    int64_t leaf;
-
-    while ((leaf = next_leaf(h)) >= 0) {
-        const gram_status status = train_leaf(h, hand->g, leaf, tells);
-
-        if (status != GRAM_OK)
-            note_failure(h, hand->g, leaf, status);
-    }
-}
-
-static void *run_hand(void *arg)
-{
-    struct hand *hand = arg;
-    struct hands *h = hand->all;
-
-    train_leaves(hand, false);
-    pthread_mutex_lock(&h->lock);
-    h->working--;
-    pthread_cond_signal(&h->ended);
-    pthread_mutex_unlock(&h->lock);
-    return NULL;
-}
-
-/* A call of the caller's context is cancelled, which the others have to hear of. */
-static void cancel_others(struct hands *h)
-{
-    for (int64_t i = 1; i < h->hands; i++)
-        gram_context_cancel(h->hand[i].g);
-}
-
-/* Waits for the other threads, and looks for a cancellation meanwhile. */
-static void wait_for_others(struct hands *h)
-{
-    bool told = false;
-
-    pthread_mutex_lock(&h->lock);
-    while (h->working > 0) {
-        struct timespec until;
-
-        if (!told && (gram_cancelled(h->hand[0].g) || h->failed < INT64_MAX)) {
-            if (h->failed == INT64_MAX) {
-                h->failed = h->d->leaves; /* so that nobody begins another leaf */
-                h->status = GRAM_CANCELLED;
-                h->from = h->hand[0].g;
-                snprintf(h->message, sizeof h->message, "%s: cancelled", h->hand[0].g->call);
-            }
-            cancel_others(h);
-            told = true;
-        }
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += 20 * 1000 * 1000;
-        if (until.tv_nsec >= 1000 * 1000 * 1000) {
-            until.tv_nsec -= 1000 * 1000 * 1000;
-            until.tv_sec++;
-        }
-        pthread_cond_timedwait(&h->ended, &h->lock, &until);
-    }
-    pthread_mutex_unlock(&h->lock);
-    for (int64_t i = 1; i < h->hands; i++) {
-        if (h->hand[i].started)
-            pthread_join(h->hand[i].thread, NULL);
-        (void)gram_call_ended(h->hand[i].g, GRAM_CANCELLED); /* the request was this call's */
-    }
-}
-
 /* The leaves of this process, by all of its contexts. */
 static gram_status train_own(gram_context *g, struct hands *h)
 {
-    for (int64_t i = 1; i < h->hands; i++) {
-        struct hand *hand = &h->hand[i];
+    const gram_group *group = h->d->job->o.group;
+    const int64_t own = (h->d->leaves - h->first + h->step - 1) / h->step;
+    const struct machine_hands hands = {.contexts = group ? group->contexts : &g,
+                                        .count =
+                                            group ? gram_most(1, gram_least(group->count, own)) : 1,
+                                        .first = h->first,
+                                        .end = h->d->leaves,
+                                        .step = h->step,
+                                        .work = train_leaf,
+                                        .arg = h};
 
-        hand->g->call = g->call;
-        pthread_mutex_lock(&h->lock);
-        h->working++;
-        pthread_mutex_unlock(&h->lock);
-        hand->started = pthread_create(&hand->thread, NULL, run_hand, hand) == 0;
-        if (!hand->started) { /* the caller does its share */
-            pthread_mutex_lock(&h->lock);
-            h->working--;
-            pthread_mutex_unlock(&h->lock);
-        }
-    }
-    train_leaves(&h->hand[0], true);
-    wait_for_others(h);
-    if (h->failed == INT64_MAX)
-        return GRAM_OK;
-    if (h->from != g)
-        memcpy(g->message, h->message, sizeof g->message);
-    return h->status;
+    return gram_machine_hands_run(g, &hands);
 }
 
 /* ---- Ranks ----------------------------------------------------------------------------------- */
@@ -385,22 +261,15 @@ static gram_status gather(gram_context *g, const struct hands *h, gram_status st
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-static gram_status open_hands(gram_context *g, const struct machine_deal *d, struct hands *h)
+static gram_status open_shares(gram_context *g, const struct machine_deal *d, struct hands *h)
 {
-    const gram_group *group = d->job->o.group;
-    const int64_t own = (d->leaves - h->first + h->step - 1) / h->step;
-
-    h->hands = group ? gram_most(1, gram_least(group->count, own)) : 1;
     h->shares = calloc((size_t)d->leaves + 1, sizeof *h->shares);
     h->numbers = calloc((size_t)(d->leaves * d->columns) + 1, sizeof *h->numbers);
-    h->hand = calloc((size_t)h->hands, sizeof *h->hand);
-    if (!h->shares || !h->numbers || !h->hand)
+    if (!h->shares || !h->numbers)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the shares of %lld leaves",
                          (long long)d->leaves);
     for (int64_t i = 0; i < d->leaves; i++)
         h->shares[i].importance = h->numbers + i * d->columns;
-    for (int64_t i = 0; i < h->hands; i++)
-        h->hand[i] = (struct hand){.all = h, .g = i == 0 ? g : group->contexts[i]};
     return GRAM_OK;
 }
 
@@ -418,28 +287,19 @@ static gram_status train_only(gram_context *g, const struct machine_deal *d)
 
 gram_status gram_machine_deal(gram_context *g, const struct machine_deal *d)
 {
-    struct hands h = {.d = d,
-                      .first = gram_machine_rank(d->job),
-                      .step = gram_machine_ranks(d->job),
-                      .lock = PTHREAD_MUTEX_INITIALIZER,
-                      .ended = PTHREAD_COND_INITIALIZER,
-                      .failed = INT64_MAX};
+    struct hands h = {
+        .d = d, .first = gram_machine_rank(d->job), .step = gram_machine_ranks(d->job)};
     gram_status status;
 
     if (d->leaves == 1)
         return train_only(g, d);
-    h.next = h.first;
-    status = open_hands(g, d, &h);
-    if (status == GRAM_OK) {
-        gram_blas_take_turns(true); /* the bits of a leaf do not depend on the leaves beside it */
+    status = open_shares(g, d, &h);
+    if (status == GRAM_OK)
         status = train_own(g, &h);
-        gram_blas_take_turns(false);
-    }
     if (d->job->o.communicator)
         status = gather(g, &h, status);
     if (status == GRAM_OK)
         add_shares(&h);
-    free(h.hand);
     free(h.numbers);
     free(h.shares);
     return status;

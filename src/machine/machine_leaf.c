@@ -614,18 +614,18 @@ static gram_status find_coefficients(gram_context *g, const struct machine_param
     return status;
 }
 
-/* Trains one leaf in a given metric; data->x is where the context computes. */
-static gram_status train_once(gram_context *g, const struct machine_params *params,
+/* The rows of a leaf in a given metric, and their bandwidth; data->x is where the context computes.
+ */
+static gram_status place_rows(gram_context *g, const struct machine_params *params,
                               const struct machine_data *data, const struct machine_metric *metric,
-                              struct machine_leaf *leaf, struct machine_report *report)
+                              struct machine_leaf *leaf)
 {
     struct machine_data z = *data;
 
     TRY(leaf_create(g, params, data, metric, leaf));
     TRY(gram_machine_metric_apply(g, metric, data->dtype, data->rows, data->x, leaf->x));
     z.x = leaf->x;
-    TRY(gram_machine_bandwidth(g, params, &z, &leaf->bandwidth));
-    return find_coefficients(g, params, &z, leaf, report);
+    return gram_machine_bandwidth(g, params, &z, &leaf->bandwidth);
 }
 
 /* The mean squared error of rows with known targets, in which they count by their weights; valid->x
@@ -660,17 +660,21 @@ struct rounds {
 static gram_status one_round(gram_context *g, struct rounds *r, struct machine_leaf *leaf,
                              bool *more)
 {
+    /* A likelihood asks for no coefficients, and the last round alone is kept. */
+    const bool solves = !r->params->ard || r->valid.rows > 0 || r->round == r->params->iterations;
     struct machine_data z = r->train;
     double score = 0;
 
-    TRY(train_once(g, r->params, &r->train, &r->metric, leaf, r->report));
+    TRY(place_rows(g, r->params, &r->train, &r->metric, leaf));
+    z.x = leaf->x;
+    if (solves)
+        TRY(find_coefficients(g, r->params, &z, leaf, r->report));
     if (r->valid.rows > 0)
         TRY(mean_squared_error(g, leaf, &r->valid, &score));
     *more = r->round < r->params->iterations && score <= worse * r->best_score;
     if (*more) {
         double start = gram_seconds();
 
-        z.x = leaf->x;
         TRY(gram_machine_metric_learn(
             g, &(struct machine_gradients){r->params, leaf->bandwidth, &z, &z, leaf->alpha},
             &r->metric, NULL));

@@ -11,9 +11,9 @@
  * Newton's method is least squares again and again (IRLS: Green, JRSS B 46, 1984; Zhu and Hastie,
  * JCGS 14, 2005): with w = 4 s p (1 - p) and z = f + (t - p) s / w, where t is the target,
  *   (K + r diag(1 / w)) a = z,   f = z - r a / w.
- * The first step, from f = 1/2, is the solve of least squares.  A step is halved as long as J
- * rises.  Curvatures below a thousandth count as that, which shortens steps and leaves the minimum
- * where it is.
+ * The first step, from f = 1/2, is the solve of least squares; other ridges begin where the last
+ * one has ended.  A step is halved as long as J rises.  Curvatures below a thousandth count as
+ * that, which shortens steps and leaves the minimum where it is.
  *
  * What a row's output would be without it, is taken from the last of these systems, whose weights
  * and targets stand: an approximation, because the row had a part in them.
@@ -31,7 +31,8 @@ enum {
 };
 
 static const double least_curvature = 1e-3;
-static const double settled = 1e-4; /* of J: the step that lowers it by less is the last */
+static const double settled = 1e-3; /* of J: the step that lowers it by less is the last, since the
+                                      next one would by about the square of that */
 
 double gram_machine_logistic_probability(double f)
 {
@@ -163,17 +164,22 @@ static void take(struct fit *t)
 static gram_status steps(gram_context *g, struct fit *t, void *alpha)
 {
     const size_t n = (size_t)t->z->rows, size = gram_dtype_size(t->z->dtype);
+    struct machine_logistic *system = t->system;
     double before = INFINITY, now = INFINITY;
     bool more = true;
 
-    for (size_t i = 0; i < n; i++)
-        t->f[i] = 0.5;
+    for (size_t i = 0; i < n; i++) {
+        t->f[i] = system->known ? system->f[i] : 0.5;
+        t->a[i] = system->known ? system->a[i] : 0;
+    }
     for (int step = 0; more && step < MOST_STEPS; step++) {
         linearise(t);
         TRY(solve(g, t, step > 0, alpha));
-        if (step > 0 && !shorten(t, before, &now))
+        if (step == 0 && system->known) /* with the ridge that was solved with */
+            before = objective(t, t->f, t->a);
+        if (isfinite(before) && !shorten(t, before, &now))
             break; /* rounding, near the minimum: the point before stays */
-        if (step == 0)
+        if (isinf(before))
             now = objective(t, t->next_f, t->next_a);
         take(t);
         more = !(before - now <= settled * now);
@@ -181,6 +187,9 @@ static gram_status steps(gram_context *g, struct fit *t, void *alpha)
         if (gram_cancelled(g))
             return gram_fail(g, GRAM_CANCELLED, "cancelled");
     }
+    memcpy(system->f, t->f, n * sizeof(double));
+    memcpy(system->a, t->a, n * sizeof(double));
+    system->known = isfinite(before);
     for (size_t i = 0; i < n; i++)
         krr_set_element(t->z->dtype, t->there, (int64_t)i, t->a[i]);
     return gram_krr_store(g, alpha, t->there, n * size);
@@ -195,11 +204,14 @@ void gram_machine_logistic_close(gram_context *g, struct machine_logistic *syste
 gram_status gram_machine_logistic_open(gram_context *g, int64_t rows,
                                        struct machine_logistic *system)
 {
-    system->bytes = (size_t)rows * 2 * sizeof(double);
+    system->bytes = (size_t)rows * 4 * sizeof(double);
     system->weight = gram_alloc(g, system->bytes);
     if (!system->weight)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", system->bytes);
-    system->target = (char *)(system->weight + rows);
+    system->f = system->weight + rows;
+    system->a = system->f + rows;
+    system->target = (char *)(system->a + rows);
+    system->known = false;
     return GRAM_OK;
 }
 

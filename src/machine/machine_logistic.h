@@ -7,10 +7,13 @@
 #define GRAM_MACHINE_LOGISTIC_H
 #include "machine.h"
 
-/* The last of the systems of least squares: its weights, and targets of the data's dtype. */
+/* The last of the systems of least squares: its weights, and targets of the data's dtype; and where
+ * it has led, from which the next fit of the same rows begins. */
 struct machine_logistic {
     double *weight;
     char *target;
+    bool known;    /* there is such a point: */
+    double *f, *a; /* its outputs and coefficients */
     size_t bytes;
 };
 

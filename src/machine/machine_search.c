@@ -10,15 +10,17 @@
  * The first level is small.  It tries every family of kernels without a metric, and then rounds of
  * feature learning with every form and power of the metric for the best families.  The second one
  * decides among the best trial without a metric and the best of each form, on more rows.  The last
- * one has the winner alone: each half is scored in the metric of the other one, but among all rows.
+ * one (machine_last.c) has the winner alone or, with a time limit, its rivals too: each half is
+ * scored in the metric of the other one, but among all rows.
  * Where there are many more rows, machines of centres may change the choice before
  * (machine_wide.c), and the leaf of all rows has its ridge chosen again (machine_refit.c).
  * What the caller gave is never varied.  The numbers of rows depend on the sizes alone, so
  * that a fit is repeatable.
  *
- * With options.search the first level is larger.  The same trials come first, then the other
- * families, powers and more rounds, and then trials at random until the time is up.  What the
- * trials took says how much of the time limit the rest of the fit needs.
+ * With options.search all of this comes first, so that its winner meets those of the search on the
+ * last level.  Then a larger first level has the same trials, the other families, powers and more
+ * rounds, and trials at random until the time is up.  What the trials took says how much of the
+ * time limit the rest of the fit needs.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -31,184 +33,21 @@
 #include <string.h>
 
 enum {
+    RIVALS = 3, /* about the trials of the last level of a search with a time limit */
     FAMILIES = 7,
     FULL = 0, /* forms of a metric: */
     DIAGONAL,
     ARD, /* a diagonal one by a likelihood */
     FORMS,
-    LAST_ROWS = 3000,     /* most rows of the last level */
-    FEW_LAST_ROWS = 1500, /* where the ridge is chosen again and other rows give the score */
     DEFAULT_ROUNDS = 5,
     MOST_ROUNDS = 10,
     LOGISTIC_TRIALS = 15, /* solves that a logistic loss takes on the last level, */
     LOGISTIC_STEPS = 6,   /* and of all rows */
-    PLANNED = 60,         /* about the trials of a search without a time limit */
     MOST_IDLE = 60        /* trials in a row that have found nothing better */
 };
 
-/* ---- Trials ---------------------------------------------------------------------------------- */
-
-enum {
-    RIDGES = 5,
-    FAR_RIDGES = 2 /* tried where the largest one was the best */
-};
-static const double path_ridges[] = {1e-4, 1e-3, 1e-2, 1e-1, 1}, far_ridges[] = {10, 100};
-
-/* Takes a trial if it is better. */
-static void take(const struct trial *t, struct trial *best)
-{
-    if (t->score < best->score)
-        *best = *t;
-}
-
-/* Whether a trial is to be left out. */
-static bool time_is_up(struct search *s)
-{
-    bool up = s->deadline > 0 && gram_seconds() > s->deadline;
-
-    s->cut = s->cut || up;
-    return up;
-}
-
-/* The work of a trial on halves of so many rows, in one unit for all levels. */
-static double work_of(double half)
-{
-    return 2 * pow(half, 2.5);
-}
-
-static void show(struct search *s)
-{
-    double done = (double)s->tried / PLANNED;
-    char stage[48];
-
-    s->work += work_of(0.5 * (double)s->level.rows);
-    if (s->deadline > 0)
-        done = (gram_seconds() - s->opened) / (s->last - s->opened);
-    (void)snprintf(stage, sizeof stage, "searching, %d tried", s->tried++);
-    gram_machine_progress(s->job, fmin(1, done), stage);
-}
-
-/* A trial without a metric, at every ridge; best becomes it if it is better. */
-static gram_status try_plain(gram_context *g, struct search *s, const struct trial *from,
-                             struct trial *best)
-{
-    const struct machine_metric none[PARTS] = {{0}, {0}};
-    struct trial t = *from;
-
-    t.params.iterations = 0;
-    if (time_is_up(s))
-        return GRAM_OK;
-    show(s);
-    if (s->given_ridge)
-        TRY(gram_machine_trial_score(g, s, none, &t.params.ridge, 1, &t));
-    else
-        TRY(gram_machine_trial_score(g, s, none, path_ridges, RIDGES, &t));
-    take(&t, best);
-    if (s->given_ridge || t.params.ridge < 1)
-        return GRAM_OK;
-    TRY(gram_machine_trial_score(g, s, none, far_ridges, FAR_RIDGES, &t));
-    take(&t, best);
-    return GRAM_OK;
-}
-
-#define LEAST_RIDGE 1e-5
-
-/* Ridges around one, or the one that was given. */
-static int ridges_near(const struct search *s, double ridge, double *out)
-{
-    out[0] = ridge;
-    if (s->given_ridge)
-        return 1;
-    out[1] = ridge * 4;
-    out[2] = ridge / 4; /* not below what single precision resolves */
-    return out[2] < LEAST_RIDGE ? 2 : 3;
-}
-
-/* The same with one metric for each part, at ridges around its own. */
-static gram_status try_metric(gram_context *g, struct search *s,
-                              const struct machine_metric *metric, struct trial *t)
-{
-    double ridges[MOST_RIDGES];
-    int count = ridges_near(s, t->params.ridge, ridges);
-
-    show(s);
-    return gram_machine_trial_score(g, s, metric, ridges, count, t);
-}
-
-/* The next metric of each part; a likelihood finds the bandwidth and the ridge that suit it too. */
-static gram_status learn(gram_context *g, const struct search *s, struct trial *t,
-                         struct machine_metric *metric)
-{
-    const struct machine_data none = {0};
-    double bandwidth = 1, ridge = 1;
-    int64_t each = gram_machine_target_outputs(&s->job->kind);
-    int at = gram_machine_level_transform(&s->level, t->transform);
-
-    for (int p = 0; p < s->level.parts; p++) {
-        const struct part *part = &s->level.part[p];
-        struct machine_params params = t->params;
-        struct machine_data data = part->memory.data, z;
-        struct machine_report report = {0};
-        struct machine_learned learned = {params.bandwidth, params.ridge};
-        struct machine_leaf leaf = {0};
-        gram_status status;
-
-        data.outputs = each;
-        data.y += (size_t)(at * each * data.rows) * gram_dtype_size(data.dtype);
-        params.start = metric[p].w ? &metric[p] : NULL;
-        params.iterations = 0;
-        params.loss = GRAM_LOSS_SQUARED;
-        params.solver = GRAM_SOLVER_CHOLESKY;
-        status = gram_machine_leaf_fit(g, &params, &data, &none, &leaf, &report);
-        z = data;
-        z.x = leaf.x;
-        if (status == GRAM_OK && !metric[p].w)
-            status = gram_machine_metric_create(g, data.width, params.full, &metric[p]);
-        if (status == GRAM_OK)
-            status = gram_machine_metric_learn(
-                g, &(struct machine_gradients){&params, leaf.bandwidth, &z, &z, leaf.alpha},
-                &metric[p], &learned);
-        gram_machine_leaf_destroy(g, &leaf);
-        TRY(status);
-        bandwidth *= pow(learned.bandwidth, 1.0 / s->level.parts);
-        ridge *= pow(learned.ridge, 1.0 / s->level.parts);
-    }
-    if (t->params.ard && t->params.relative_bandwidth)
-        t->params.bandwidth = bandwidth;
-    if (t->params.ard && !s->given_ridge)
-        t->params.ridge = fmax(ridge, LEAST_RIDGE);
-    return GRAM_OK;
-}
-
-/* Rounds of feature learning from a trial's form and power; best becomes the best of them if it is
- * better.  Two rounds that are no better end them. */
-static gram_status try_rounds(gram_context *g, struct search *s, const struct trial *from, int most,
-                              struct trial *best)
-{
-    struct machine_metric metric[PARTS] = {{0}, {0}};
-    struct trial t = *from;
-    gram_status status = GRAM_OK;
-    double least = INFINITY;
-
-    for (int round = 1, worse = 0; status == GRAM_OK && round <= most && worse < 2; round++) {
-        if (time_is_up(s))
-            break;
-        status = learn(g, s, &t, metric);
-        t.params.iterations = round;
-        if (status == GRAM_OK)
-            status = try_metric(g, s, metric, &t);
-        if (t.params.ard) /* one descent, which is near its end */
-            worse = t.score < 0.99 * least ? 0 : 2;
-        else
-            worse = t.score < least ? 0 : worse + 1;
-        least = fmin(least, t.score);
-        if (status == GRAM_OK)
-            take(&t, best);
-    }
-    for (int p = 0; p < PARTS; p++)
-        gram_machine_metric_destroy(&metric[p]);
-    return status == GRAM_NUMERICAL ? GRAM_OK : status; /* a trial that cannot be trained */
-}
+/* Standard errors of a score that another form or more rows do not make good. */
+static const double hopeless = 4;
 
 /* ---- The search ------------------------------------------------------------------------------ */
 
@@ -242,15 +81,38 @@ struct found {
     int count, families;
 };
 
-/* Sorts trials by their scores. */
-static void sort(struct trial *t, int count)
+/* The best trial without a metric, and with each form of one; a score is INFINITY where there is
+ * none. */
+struct chosen {
+    struct trial plain, learned[FORMS];
+};
+
+/* Where a level begins: start has no score. */
+static struct chosen nothing(const struct trial *start)
 {
-    for (int i = 1; i < count; i++)
-        for (int j = i; j > 0 && t[j].score < t[j - 1].score; j--) {
-            struct trial swap = t[j];
-            t[j] = t[j - 1];
-            t[j - 1] = swap;
-        }
+    struct chosen c = {.plain = *start};
+
+    for (int form = 0; form < FORMS; form++)
+        c.learned[form] = *start;
+    return c;
+}
+
+/* The best trial with a metric, or the one without if it is better. */
+static struct trial *best_of(struct trial *plain, struct trial *learned)
+{
+    struct trial *best = plain;
+
+    for (int form = FORMS - 1; form >= 0; form--)
+        if (learned[form].score <= best->score)
+            best = &learned[form];
+    return best;
+}
+
+/* Whether a trial is so much worse than the best one that more rows, or another bandwidth, are not
+ * going to make it the best. */
+static bool is_hopeless(const struct trial *t, const struct trial *best)
+{
+    return t->score - best->score > hopeless * t->spread;
 }
 
 /* Doubles or halves the bandwidth as long as that is better. */
@@ -267,7 +129,7 @@ static gram_status try_bandwidths(gram_context *g, struct search *s, struct tria
             struct trial t = *best;
 
             t.params.bandwidth *= factors[direction];
-            TRY(try_plain(g, s, &t, best));
+            TRY(gram_machine_try_plain(g, s, &t, best));
             better = best->params.bandwidth == t.params.bandwidth;
         }
     }
@@ -294,13 +156,13 @@ static gram_status try_families(gram_context *g, struct search *s, const struct 
             t.params.bandwidth *= b ? 4 : 1;
             if (t.params.q > t.params.p || (f > 0 && o->p > 0 && o->q > 0))
                 continue;
-            TRY(try_plain(g, s, &t, &best));
+            TRY(gram_machine_try_plain(g, s, &t, &best));
         }
         if (isfinite(best.score))
             found->family[found->count++] = best;
     }
     found->families = effort->families;
-    sort(found->family, found->count);
+    gram_machine_sort_trials(found->family, found->count);
     if (found->count > 0 && found->family[0].score < before)
         TRY(try_bandwidths(g, s, &found->family[0]));
     return GRAM_OK;
@@ -337,7 +199,7 @@ static gram_status try_ard(gram_context *g, struct search *s, const struct effor
             (i >= effort->learners && family->params.q < 2))
             continue;
         set_form(&t.params, ARD);
-        TRY(try_rounds(g, s, &t, most, best));
+        TRY(gram_machine_try_rounds(g, s, &t, most, best));
     }
     return GRAM_OK;
 }
@@ -362,16 +224,18 @@ static gram_status try_learning(gram_context *g, struct search *s, const struct 
                     continue;
                 set_form(&t.params, form);
                 t.params.power = o->metric_power > 0 ? o->metric_power : powers[p];
-                TRY(try_rounds(g, s, &t, most, &learned[form]));
+                TRY(gram_machine_try_rounds(g, s, &t, most, &learned[form]));
             }
     for (int i = 0; i < learners; i++)
         found->family[i].powers = effort->powers;
     for (int form = 0; form < ARD && o->bandwidth == 0; form++) /* which learns its own */
-        for (int b = 0; b < 2 && isfinite(learned[form].score); b++) {
+        for (int b = 0; b < 2; b++) {
             struct trial t = learned[form];
 
+            if (is_hopeless(&t, best_of(&found->family[0], learned)))
+                break;
             t.params.bandwidth *= b ? 0.5 : 2;
-            TRY(try_rounds(g, s, &t, t.params.iterations, &learned[form]));
+            TRY(gram_machine_try_rounds(g, s, &t, t.params.iterations, &learned[form]));
         }
     return GRAM_OK;
 }
@@ -383,20 +247,9 @@ static gram_status try_more_rounds(gram_context *g, struct search *s, struct tri
         struct trial t = learned[form];
 
         if (isfinite(t.score) && t.params.iterations == usual.rounds)
-            TRY(try_rounds(g, s, &t, thorough.rounds, &learned[form]));
+            TRY(gram_machine_try_rounds(g, s, &t, thorough.rounds, &learned[form]));
     }
     return GRAM_OK;
-}
-
-/* The best trial with a metric, or the one without if it is better. */
-static struct trial *best_of(struct trial *plain, struct trial *learned)
-{
-    struct trial *best = plain;
-
-    for (int form = FORMS - 1; form >= 0; form--)
-        if (learned[form].score <= best->score)
-            best = &learned[form];
-    return best;
 }
 
 /* Trials near the best ones, drawn at random until the time is up or nothing better is found. */
@@ -407,7 +260,7 @@ static gram_status try_more(gram_context *g, struct search *s, struct trial *pla
 
     double best = best_of(plain, learned)->score;
 
-    for (int idle = 0; s->deadline > 0 && !time_is_up(s) && idle < MOST_IDLE; idle++) {
+    for (int idle = 0; s->deadline > 0 && !gram_machine_time_is_up(s) && idle < MOST_IDLE; idle++) {
         double now;
         int form = (int)(gram_random_unit(&s->random) * FORMS);
         int f = (int)(gram_random_unit(&s->random) * FAMILIES);
@@ -424,10 +277,10 @@ static gram_status try_more(gram_context *g, struct search *s, struct trial *pla
             t.params.power = 0.2 + 0.8 * gram_random_unit(&s->random);
         set_form(&t.params, form);
         if (learns) {
-            TRY(try_rounds(g, s, &t, o->iterations > 0 ? o->iterations : MOST_ROUNDS,
-                           &learned[form]));
+            TRY(gram_machine_try_rounds(g, s, &t, o->iterations > 0 ? o->iterations : MOST_ROUNDS,
+                                        &learned[form]));
         } else {
-            TRY(try_plain(g, s, &t, plain));
+            TRY(gram_machine_try_plain(g, s, &t, plain));
         }
         now = best_of(plain, learned)->score;
         idle = now < best ? 0 : idle;
@@ -446,15 +299,15 @@ static gram_status try_again(gram_context *g, struct search *s, struct trial *pl
 
     s->cut = false;
     plain->score = INFINITY;
-    TRY(try_plain(g, s, &first[0], plain));
+    TRY(gram_machine_try_plain(g, s, &first[0], plain));
     for (int form = 0; form < FORMS; form++) {
         struct trial t = learned[form];
 
         if (!isfinite(t.score))
             continue;
         learned[form].score = INFINITY;
-        TRY(try_rounds(g, s, &t, o->iterations > 0 ? o->iterations : t.params.iterations + 1,
-                       &learned[form]));
+        TRY(gram_machine_try_rounds(
+            g, s, &t, o->iterations > 0 ? o->iterations : t.params.iterations + 1, &learned[form]));
     }
     if (s->cut) {
         *plain = first[0];
@@ -464,7 +317,7 @@ static gram_status try_again(gram_context *g, struct search *s, struct trial *pl
 }
 
 /* The most rows that are left out at a time, for half of the memory. */
-static int64_t rows_that_fit(const gram_context *g, const struct search *s)
+int64_t gram_machine_rows_that_fit(const gram_context *g, const struct search *s)
 {
     return gram_most(gram_machine_loo_rows(g, 0.5 * s->job->memory), LEAST_ROWS / 2);
 }
@@ -475,7 +328,7 @@ static int64_t half_rows(const gram_context *g, const struct search *s, int64_t 
     int64_t rows = (int64_t)sqrt(work / (double)(s->job->table->columns + 1));
 
     rows = gram_most(gram_least(rows, most), LEAST_ROWS / 2);
-    return gram_least(rows, rows_that_fit(g, s));
+    return gram_least(rows, gram_machine_rows_that_fit(g, s));
 }
 
 /* The trials of the first level that are best together. */
@@ -511,11 +364,13 @@ static double rest(const gram_context *g, const struct search *s, const struct t
     const double n = (double)s->job->rows;
     const double last = fmin(LAST_ROWS, n), learns = fmin(n, fmax(6000, fmin(n / 2, 12000)));
     const double rounds = best->params.iterations;
-    double work = work_of(last) * (rounds > 0 ? 2 : 1) + rounds * 0.3 * work_of(last / 2);
+    double work =
+        gram_machine_work(last) * (rounds > 0 ? 2 : 1) + rounds * 0.3 * gram_machine_work(last / 2);
 
-    work += s->members * 0.1 * (rounds * work_of(learns) / 2 + work_of(n));
+    work += s->members * 0.1 * (rounds * gram_machine_work(learns) / 2 + gram_machine_work(n));
     if (s->job->o.loss == GRAM_LOSS_AUTO && gram_machine_may_be_logistic(g, s->job))
-        work += 0.1 * (LOGISTIC_TRIALS * work_of(last) + LOGISTIC_STEPS * work_of(n));
+        work += 0.1 *
+                (LOGISTIC_TRIALS * gram_machine_work(last) + LOGISTIC_STEPS * gram_machine_work(n));
     return each(s) * work;
 }
 
@@ -545,172 +400,97 @@ static bool has_time(const struct search *s, const struct trial *learned, double
 
     for (int form = 0; form < FORMS; form++)
         trials += isfinite(learned[form].score) ? learned[form].params.iterations + 1 : 0;
-    return s->last == 0 || gram_seconds() + each(s) * trials * work_of(half) < s->last;
+    return s->last == 0 || gram_seconds() + each(s) * trials * gram_machine_work(half) < s->last;
 }
 
 /* ---- Both levels ----------------------------------------------------------------------------- */
 
 /* The first level: what is best without a metric, and with each form of one. */
-static gram_status first_level(gram_context *g, struct search *s, const struct trial *start,
-                               struct trial *plain, struct trial *learned)
+static gram_status first_level(gram_context *g, struct search *s, const struct effort *effort,
+                               const struct trial *start, struct chosen *c)
 {
     struct found found = {.count = 0};
 
     TRY(try_families(g, s, &usual, start, &found));
     if (found.count == 0)
         return GRAM_OK;
-    *plain = found.family[0];
-    TRY(try_learning(g, s, &usual, &found, learned));
-    if (s->job->o.search <= 0)
+    c->plain = found.family[0];
+    TRY(try_learning(g, s, &usual, &found, c->learned));
+    if (effort == &usual)
         return GRAM_OK;
-    plan(g, s, best_of(plain, learned));
+    plan(g, s, best_of(&c->plain, c->learned));
     TRY(try_families(g, s, &thorough, start, &found));
-    *plain = found.family[0];
-    TRY(try_more_rounds(g, s, learned));
-    TRY(try_learning(g, s, &thorough, &found, learned));
-    TRY(try_more(g, s, plain, learned));
-    plan(g, s, best_of(plain, learned));
+    c->plain = found.family[0];
+    TRY(try_more_rounds(g, s, c->learned));
+    TRY(try_learning(g, s, &thorough, &found, c->learned));
+    TRY(try_more(g, s, &c->plain, c->learned));
+    plan(g, s, best_of(&c->plain, c->learned));
     return GRAM_OK;
 }
 
 /* What is best without a metric, and with each form of one, on both levels. */
-static gram_status levels(gram_context *g, struct search *s, const struct trial *start,
-                          struct trial *plain, struct trial *learned)
+static gram_status levels(gram_context *g, struct search *s, const struct effort *effort,
+                          const struct trial *start, struct chosen *c)
 {
-    const bool more = s->job->o.search > 0;
-    const struct effort *effort = more ? &thorough : &usual;
     int64_t first = half_rows(g, s, effort->rows[0], 1.5e8),
             second = half_rows(g, s, effort->rows[1], 1.5e9);
 
-    s->last = more ? s->job->started + 0.8 * time_limit(s) : 0;
-    s->deadline = more ? s->job->started + 0.6 * time_limit(s) : 0;
-    s->keeps = s->members > 1;
+    *c = nothing(start);
     TRY(gram_machine_level_open(g, s, PARTS * first, false));
-    TRY(first_level(g, s, start, plain, learned));
-    if (!isfinite(plain->score))
+    TRY(first_level(g, s, effort, start, c));
+    if (!isfinite(c->plain.score))
         return GRAM_OK;
-    TRY(pick(g, s, best_of(plain, learned)->transform));
-    if (s->level.rows == s->job->rows || second <= first || !has_time(s, learned, (double)second))
+    TRY(pick(g, s, best_of(&c->plain, c->learned)->transform));
+    for (int form = 0; form < FORMS; form++)
+        if (is_hopeless(&c->learned[form], best_of(&c->plain, c->learned)))
+            c->learned[form].score = INFINITY;
+    if (s->level.rows == s->job->rows || second <= first ||
+        !has_time(s, c->learned, (double)second))
         return GRAM_OK;
     s->deadline = s->last;
     TRY(gram_machine_level_open(g, s, PARTS * second, false));
-    return try_again(g, s, plain, learned);
+    return try_again(g, s, &c->plain, c->learned);
 }
 
-/* A trial once more among the rows of the last level; its score is INFINITY if it cannot be
- * trained. */
-static gram_status last_trial(gram_context *g, struct search *s, int ridges, struct trial *t)
+/* The winner: a metric has to be worth it. */
+static struct trial *winner_of(struct chosen *c)
 {
-    struct machine_metric metric[PARTS] = {{0}, {0}};
-    const int rounds = s->level.parts == PARTS ? t->params.iterations : 0;
-    const bool logistic = t->params.loss == GRAM_LOSS_LOGISTIC;
-    double near[MOST_RIDGES];
-    int count;
-    gram_status status = GRAM_OK;
+    struct trial none = {.score = INFINITY}, *best = best_of(&none, c->learned);
 
-    show(s);
-    t->score = INFINITY;
-    for (int round = 0; status == GRAM_OK && round < rounds; round++)
-        status = learn(g, s, t, metric);
-    if (status == GRAM_OK && s->wide && !s->given_ridge && !logistic) /* a ridge of few centres */
-        status = gram_machine_trial_score(g, s, metric, path_ridges, RIDGES, t);
-    count = ridges_near(s, t->params.ridge, near);
-    if (logistic && count > 2) { /* weights of at most 1 make the ridges larger */
-        near[1] = near[2];
-        count = 2;
-    }
-    if (status == GRAM_OK)
-        status = gram_machine_trial_score(g, s, metric, near, count < ridges ? count : ridges, t);
-    for (int p = 0; p < PARTS; p++)
-        gram_machine_metric_destroy(&metric[p]);
-    return status == GRAM_NUMERICAL ? GRAM_OK : status;
+    return best != &none && best->score < 0.995 * c->plain.score ? best : &c->plain;
 }
 
-static bool same(const struct machine_params *a, const struct machine_params *b)
+/* Both levels.  A search begins with the choice that would be made without one, and goes on with
+ * more families, powers, rounds and rows. */
+static gram_status all_levels(gram_context *g, struct search *s, const struct trial *start,
+                              struct chosen *c)
 {
-    return a->p == b->p && a->q == b->q && a->bandwidth == b->bandwidth &&
-           a->iterations == b->iterations &&
-           (a->iterations == 0 ||
-            (a->full == b->full && a->ard == b->ard && (a->ard || a->power == b->power)));
-}
+    const double started = s->job->started, limit = time_limit(s);
+    const bool searches = s->job->o.search > 0;
+    struct trial none = {.score = INFINITY};
+    struct chosen more;
 
-/* The rows of the last level.  Without a limit of the time they are few for one winner alone whose
- * leaf of all rows is going to have its ridge and its score from rows that are held out. */
-static int64_t last_rows(const gram_context *g, const struct search *s, const struct trial *best)
-{
-    const struct machine_job *job = s->job;
-    struct machine_params known = best->params;
-    const int64_t width = s->level.parts > 0 ? s->level.part[0].data.width : job->table->columns;
-    int64_t seen = 0;
-    bool again;
-
-    known.rounds_known = true;
-    if (known.iterations > 0)
-        seen = gram_machine_metric_rows(job, &known, job->rows, width);
-    again = job->o.search == 0 && s->members == 1 && job->leaf_rows >= job->rows &&
-            !gram_machine_is_large(g, job, job->rows) &&
-            gram_machine_refit_pays(job, job->rows, seen);
-    return gram_least(again ? FEW_LAST_ROWS : LAST_ROWS, rows_that_fit(g, s));
-}
-
-/* The winner by the logistic loss: it becomes all that was chosen if it is better, or if it was
- * asked for.  The level's outputs are those of what was chosen. */
-static gram_status try_logistic(gram_context *g, struct search *s, struct trial *best,
-                                struct machine_ensemble *e)
-{
-    const gram_machine_options *o = &s->job->o;
-    const size_t bytes = (size_t)s->level.rows * sizeof(double);
-    struct machine_trials *trials = &s->job->trials;
-    struct trial t = *best;
-    bool better = false;
-    double *former;
-    gram_status status;
-
-    if (o->loss == GRAM_LOSS_SQUARED || !gram_machine_may_be_logistic(g, s->job) ||
-        (o->loss == GRAM_LOSS_AUTO && (o->search < 0 || time_is_up(s))))
+    if (searches)
+        s->last = s->deadline = started + 0.4 * limit;
+    s->keeps = s->members > 1 && !searches;
+    *c = nothing(start);
+    if (!searches || !s->wide) /* the choice among many rows is made once */
+        TRY(levels(g, s, &usual, start, c));
+    if (!searches)
         return GRAM_OK;
-    former = gram_alloc(g, bytes);
-    if (!former)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    memcpy(former, s->level.out, bytes);
-    t.params.loss = GRAM_LOSS_LOGISTIC;
-    status = last_trial(g, s, MOST_RIDGES, &t);
-    if (status == GRAM_OK && isfinite(t.score))
-        status = gram_machine_loss_is_better(g, s, former, s->level.out, &better);
-    if (status == GRAM_OK && (better || o->loss == GRAM_LOSS_LOGISTIC)) {
-        for (int m = 0; m < e->members; m++)
-            trials->at[e->trial[m]].weight = 0;
-        *e = (struct machine_ensemble){.members = 1, .trial = {trials->count - 1}, .weight = {1}};
-        *best = t;
-    } else {
-        memcpy(s->level.out, former, bytes);
-    }
-    gram_free(g, former, bytes);
-    return status;
-}
-
-/* The winner on the rows of the last level: its ridge, and the outputs that say how good it is and
- * calibrate probabilities.  With an ensemble, those that were picked too, and the best of all of
- * them together. */
-static gram_status try_last(gram_context *g, struct search *s, struct trial *best,
-                            struct machine_ensemble *e, struct machine_held_out *out)
-{
-    TRY(gram_machine_level_open(g, s, last_rows(g, s, best), true));
-    s->keeps = true;
-    s->deadline = 0.5 * (s->job->until + s->job->ends);
-    TRY(last_trial(g, s, MOST_RIDGES, best));
-    if (!isfinite(best->score))
+    if (isfinite(c->plain.score))
+        s->usual = *winner_of(c);
+    s->cut = false;
+    s->last = started + 0.8 * limit;
+    s->deadline = started + 0.6 * limit;
+    s->keeps = s->members > 1;
+    TRY(levels(g, s, &thorough, start, &more));
+    if (!isfinite(more.plain.score))
         return GRAM_OK;
-    s->given_transform = s->job->kind.classes == 0;
-    s->transform = gram_machine_level_transform(&s->level, best->transform);
-    for (int m = 0; m < s->picks && !time_is_up(s); m++)
-        if (!same(&s->picked[m].params, &best->params))
-            TRY(last_trial(g, s, 1, &s->picked[m]));
-    TRY(gram_machine_ensemble_select(g, s, best->transform, s->members, true, e));
-    TRY(try_logistic(g, s, best, e));
-    for (int m = 0; m < e->members; m++)
-        s->job->trials.at[e->trial[m]].weight = e->weight[m];
-    return gram_machine_trial_keep(g, s, best, out);
+    /* Where there was no time for metrics, those of fewer rows may still be better. */
+    if (isfinite(best_of(&none, more.learned)->score) || winner_of(c)->score >= more.plain.score)
+        *c = more;
+    return GRAM_OK;
 }
 
 /* Puts what was chosen on the last level into the recipe. */
@@ -733,31 +513,27 @@ static gram_status run(gram_context *g, struct search *s, struct machine_recipe 
 {
     const gram_machine_options *o = &s->job->o;
     struct trial start = {.params = recipe->member[0].params, .transform = recipe->transform};
-    struct trial plain, learned[FORMS], *best;
+    struct trial *best;
+    struct chosen c;
     struct machine_ensemble ensemble = {0};
 
     start.score = INFINITY;
     if (o->search < 0) { /* the documented defaults: only their outputs are found */
         s->given_ridge = true;
-        return try_last(g, s, &start, &ensemble, out);
+        return gram_machine_try_last(g, s, &start, &ensemble, out);
     }
     if (o->bandwidth == 0)
         start.params.bandwidth = 1;
-    plain = start;
-    for (int form = 0; form < FORMS; form++)
-        learned[form] = start;
-    TRY(levels(g, s, &start, &plain, learned));
-    if (!isfinite(plain.score)) /* no time for a single trial: the defaults stand */
+    TRY(all_levels(g, s, &start, &c));
+    if (!isfinite(c.plain.score)) /* no time for a single trial: the defaults stand */
         return GRAM_OK;
-    best = best_of(&start, learned);
-    s->job->without = plain.score;
-    s->job->with = best->score;
-    if (!(best->score < 0.995 * plain.score)) /* less is not worth a metric */
-        best = &plain;
+    s->job->without = c.plain.score;
+    s->job->with = best_of(&start, c.learned)->score;
+    best = winner_of(&c);
     if (s->wide)
         TRY(gram_machine_wide_choose(g, s->job, best->transform, &best->params));
     s->levels = gram_machine_trials_level(&s->job->trials);
-    TRY(try_last(g, s, best, &ensemble, out));
+    TRY(gram_machine_try_last(g, s, best, &ensemble, out));
     recipe->member[0].params = best->params; /* if nothing could be scored again */
     recipe->member[0].params.rounds_known = true;
     recipe->member[0].params.ridge_chosen = !s->given_ridge;
@@ -788,12 +564,16 @@ gram_status gram_machine_search(gram_context *g, struct machine_job *job,
                        .given_ridge = job->o.regularization > 0,
                        .members = members_of(job),
                        .wide = gram_machine_is_wide(g, job),
+                       .usual = {.score = INFINITY},
                        .opened = gram_seconds()};
     gram_status status;
 
     job->to = 0.5;
-    status = run(g, &s, recipe, out);
+    status = gram_machine_sides_open(g, &s);
+    if (status == GRAM_OK)
+        status = run(g, &s, recipe, out);
     gram_machine_level_close(g, &s.level);
+    gram_machine_sides_close(&s);
     gram_scratch_release(g);
     gram_machine_give_back();
     return status;

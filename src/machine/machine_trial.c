@@ -4,10 +4,37 @@
  * SPDX-License-Identifier: MIT
  */
 #include "machine_trial.h"
+#include "machine_hands.h"
 #include "machine_logistic.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- Contexts -------------------------------------------------------------------------------- */
+
+/* On the CPU each half has half of the threads: what they do is too small for all of them, and much
+ * of it is for one alone. */
+gram_status gram_machine_sides_open(gram_context *g, struct search *s)
+{
+    const gram_group *group = s->job->o.group;
+    const bool on_cpu = gram_context_device(g).type == GRAM_CPU;
+    const bool limited = g->scratch_given || g->options.scratch_limit > 0;
+
+    for (int p = 0; p < PARTS; p++)
+        s->side[p] = !on_cpu && group && group->count >= PARTS ? group->contexts[p] : g;
+    s->beside = on_cpu && g->threads >= PARTS && !limited;
+    for (int p = 0; s->beside && p < PARTS; p++)
+        s->side[p] = NULL;
+    for (int p = 0; s->beside && p < PARTS; p++)
+        TRY(gram_context_beside(g, (g->threads + p) / PARTS, &s->side[p]));
+    return GRAM_OK;
+}
+
+void gram_machine_sides_close(struct search *s)
+{
+    for (int p = 0; s->beside && p < PARTS; p++)
+        gram_context_destroy(s->side[p]);
+}
 
 /* ---- Levels ---------------------------------------------------------------------------------- */
 
@@ -37,12 +64,13 @@ static int transforms_of(const struct machine_job *job, gram_transform *out)
     return least > 0 && m3 > pow(m2, 1.5) ? TRANSFORMS : 1;
 }
 
-/* Features and all targets of a part's rows. */
-static gram_status part_open(gram_context *g, const struct machine_job *job,
-                             const struct gram_encoder *encoder, const struct level *level,
-                             struct part *part)
+/* Features and all targets of a part's rows, and room for what trials find for them. */
+static gram_status part_open(const struct machine_job *job, const struct gram_encoder *encoder,
+                             const struct level *level, struct part *part)
 {
-    size_t bytes = (size_t)(part->count * encoder->width) * gram_dtype_size(job->o.dtype);
+    const size_t size = gram_dtype_size(job->o.dtype);
+    size_t bytes = (size_t)(part->count * encoder->width) * size, entries;
+    gram_context *g = part->g;
 
     TRY(gram_machine_encode(g, job, encoder, job->row + part->first, part->count,
                             (struct machine_scales){level->transforms, level->target},
@@ -50,53 +78,71 @@ static gram_status part_open(gram_context *g, const struct machine_job *job,
     part->data = part->memory.data;
     TRY(gram_krr_send(g, part->data.x, bytes, &part->x));
     part->data.x = part->x.data;
-    return gram_krr_allocate(g, bytes + 1, &part->z);
+    TRY(gram_krr_allocate(g, bytes + 1, &part->z));
+    entries = (size_t)(part->count * part->data.outputs) * MOST_RIDGES;
+    TRY(gram_krr_allocate(g, entries * size, &part->alpha));
+    part->path_bytes = entries * sizeof(double);
+    part->path = gram_alloc(g, part->path_bytes);
+    return part->path ? GRAM_OK
+                      : gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the outputs of %lld rows",
+                                  (long long)part->count);
 }
 
-static void part_close(gram_context *g, struct part *part)
+static void part_close(struct part *part)
 {
+    gram_context *g = part->g;
+
+    if (!g)
+        return;
     gram_krr_free(g, &part->x);
     gram_krr_free(g, &part->z);
+    gram_krr_free(g, &part->alpha);
+    gram_free(g, part->path, part->path_bytes);
     gram_machine_encoded_destroy(g, &part->memory);
 }
 
 void gram_machine_level_close(gram_context *g, struct level *level)
 {
-    for (int p = 0; p < level->parts; p++)
-        part_close(g, &level->part[p]);
-    part_close(g, &level->whole);
-    gram_krr_free(g, &level->alpha);
+    for (int p = 0; p < PARTS; p++) {
+        part_close(&level->part[p]);
+        part_close(&level->whole[p]);
+    }
     for (int t = 0; t < TRANSFORMS; t++)
         gram_machine_target_return(&level->target[t]);
-    gram_free(g, level->path, level->path_bytes);
     gram_free(g, level->out, level->out_bytes);
     *level = (struct level){0};
 }
 
-/* Room for the outputs and coefficients of a trial. */
-static gram_status level_room(gram_context *g, struct level *level)
+/* Opens parts on contexts that may not be g; says what theirs say. */
+static gram_status parts_open(gram_context *g, const struct search *s, struct level *level,
+                              const struct gram_encoder *encoder)
 {
-    const struct machine_data *largest =
-        level->joint ? &level->whole.data : &level->part[level->parts - 1].data;
-    size_t entries = (size_t)(largest->rows * largest->outputs) * MOST_RIDGES;
+    for (int p = 0; p < level->parts; p++) {
+        struct part *both[] = {&level->part[p], &level->whole[p]};
 
-    level->path_bytes = (size_t)(level->rows * largest->outputs) * MOST_RIDGES * sizeof(double) *
-                        (level->joint ? 2 : 1);
-    level->out_bytes = (size_t)(level->rows * (largest->outputs + 1)) * sizeof *level->out;
-    level->path = gram_alloc(g, level->path_bytes);
-    level->out = gram_alloc(g, level->out_bytes);
-    if (!level->path || !level->out)
-        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the outputs of %lld rows",
-                         (long long)level->rows);
-    level->loss = level->out + level->rows * largest->outputs;
-    return gram_krr_allocate(g, entries * gram_dtype_size(largest->dtype), &level->alpha);
+        level->part[p].first = level->rows * p / level->parts;
+        level->part[p].count = level->rows * (p + 1) / level->parts - level->part[p].first;
+        level->whole[p].count = level->rows;
+        for (int i = 0; i < (level->joint ? 2 : 1); i++) {
+            gram_status status;
+
+            both[i]->g = s->side[p];
+            status = part_open(s->job, encoder, level, both[i]);
+            if (status != GRAM_OK && s->side[p] != g)
+                return gram_fail(g, status, "%s", gram_message(s->side[p]));
+            TRY(status);
+        }
+    }
+    return GRAM_OK;
 }
 
 /* The first rows of the job, which are in random order, in so many parts. */
-static gram_status level_fill(gram_context *g, struct machine_job *job, struct level *level)
+static gram_status level_fill(gram_context *g, const struct search *s, struct level *level)
 {
+    struct machine_job *job = s->job;
     gram_transform transform[TRANSFORMS] = {0};
     struct gram_encoder *encoder = NULL;
+    int64_t each = gram_machine_target_outputs(&job->kind);
     gram_status status = gram_machine_encoder_fit(g, job, GRAM_STANDARDISE, level->rows, &encoder);
 
     level->transforms = transforms_of(job, transform);
@@ -106,26 +152,17 @@ static gram_status level_fill(gram_context *g, struct machine_job *job, struct l
             status = gram_machine_target_scale(g, job->target, transform[t], job->row, level->rows,
                                                &level->target[t]);
     }
-    for (int p = 0; status == GRAM_OK && p < level->parts; p++) {
-        struct part *part = &level->part[p];
-
-        part->first = level->rows * p / level->parts;
-        part->count = level->rows * (p + 1) / level->parts - part->first;
-        status = part_open(g, job, encoder, level, part);
-    }
-    level->whole.count = level->rows;
-    if (status == GRAM_OK && level->joint)
-        status = part_open(g, job, encoder, level, &level->whole);
+    if (status == GRAM_OK)
+        status = parts_open(g, s, level, encoder);
     gram_encoder_destroy(encoder);
-    return status == GRAM_OK ? level_room(g, level) : status;
-}
-
-/* Where the outputs of a part begin. */
-static double *path_of(const struct level *level, const struct part *part)
-{
-    int64_t before = part == &level->whole ? level->rows : part->first;
-
-    return level->path + before * part->data.outputs * MOST_RIDGES;
+    TRY(status);
+    level->out_bytes = (size_t)(level->rows * (each + 1)) * sizeof *level->out;
+    level->out = gram_alloc(g, level->out_bytes);
+    if (!level->out)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate the outputs of %lld rows",
+                         (long long)level->rows);
+    level->loss = level->out + level->rows * each;
+    return GRAM_OK;
 }
 
 gram_status gram_machine_level_open(gram_context *g, struct search *s, int64_t rows, bool joint)
@@ -137,7 +174,7 @@ gram_status gram_machine_level_open(gram_context *g, struct search *s, int64_t r
     s->level.rows = gram_least(rows, s->job->rows);
     s->level.parts = s->level.rows >= LEAST_ROWS ? PARTS : 1;
     s->level.joint = joint;
-    status = level_fill(g, s->job, &s->level);
+    status = level_fill(g, s, &s->level);
     if (status != GRAM_OK)
         gram_machine_level_close(g, &s->level);
     return status;
@@ -202,7 +239,7 @@ static void add_part(const struct search *s, const struct part *part, struct los
 
     for (int r = 0; r < l->count; r++)
         for (int t = 0; t < s->level.transforms; t++) {
-            const double *f = path_of(&s->level, part) + (r * outputs + t * each) * part->count;
+            const double *f = part->path + (r * outputs + t * each) * part->count;
 
             for (int64_t i = 0; i < part->count; i++)
                 l->sum[r][t] += row_loss(s, part, i, t, f + i, part->count);
@@ -240,24 +277,32 @@ static gram_status logistic_outputs(gram_context *g, const struct machine_params
     return status;
 }
 
+/* The rows of a part in a metric, if there is one. */
+static gram_status place_part(const struct part *part, const struct machine_metric *metric,
+                              struct machine_data *z)
+{
+    if (!metric->w)
+        return GRAM_OK;
+    z->x = part->z.data;
+    return gram_machine_metric_apply(part->g, metric, z->dtype, z->rows, part->x.data,
+                                     part->z.data);
+}
+
 /* Outputs of a part at the ridges of l, in the metric. */
-static gram_status part_outputs(gram_context *g, const struct search *s, const struct part *part,
-                                const struct machine_params *params,
+static gram_status part_outputs(const struct part *part, const struct machine_params *params,
                                 const struct machine_metric *metric, const struct losses *l)
 {
+    gram_context *g = part->g;
     struct machine_data z = part->data;
     struct machine_loo loo = {.z = &z,
                               .ridge = l->ridge,
                               .count = l->count,
-                              .out = path_of(&s->level, part),
-                              .alpha = s->level.alpha.data};
+                              .out = part->path,
+                              .alpha = part->alpha.data};
     gram_kernel_options kernel;
     double bandwidth;
 
-    if (metric->w) {
-        TRY(gram_machine_metric_apply(g, metric, z.dtype, z.rows, part->x.data, part->z.data));
-        z.x = part->z.data;
-    }
+    TRY(place_part(part, metric, &z));
     TRY(gram_machine_bandwidth(g, params, &z, &bandwidth));
     kernel = gram_machine_kernel(params->p, params->q, bandwidth);
     loo.kernel = &kernel;
@@ -309,7 +354,7 @@ static double spread_of(const struct search *s, const double *loss)
 }
 
 /* Adds a trial to those that the description lists. */
-static gram_status remember(gram_context *g, struct search *s, const struct trial *t, int transform)
+static gram_status remember(gram_context *g, struct search *s, const struct trial *t)
 {
     struct machine_tried one = {
         .params = t->params,
@@ -317,11 +362,10 @@ static gram_status remember(gram_context *g, struct search *s, const struct tria
         .level = s->levels,
         .rows = s->level.rows,
         .score = t->score,
+        .spread = t->spread,
     };
     double now = gram_seconds();
 
-    gram_machine_trial_losses(s, transform, s->level.out, s->level.loss);
-    one.spread = spread_of(s, s->level.loss);
     one.seconds = now - (s->before > 0 ? s->before : s->opened);
     s->before = now;
     if (s->keeps)
@@ -333,7 +377,7 @@ static gram_status remember(gram_context *g, struct search *s, const struct tria
 static void keep_outputs(struct level *level, const struct part *part, int ridge, int transform)
 {
     int64_t outputs = part->data.outputs, each = outputs / level->transforms;
-    const double *from = path_of(level, part) + (ridge * outputs + transform * each) * part->count;
+    const double *from = part->path + (ridge * outputs + transform * each) * part->count;
 
     for (int64_t j = 0; j < each; j++)
         memcpy(level->out + j * level->rows + part->first, from + j * part->count,
@@ -341,41 +385,75 @@ static void keep_outputs(struct level *level, const struct part *part, int ridge
 }
 
 /* The outputs of a part's rows among those of all rows. */
-static void take_part(const struct level *level, const struct part *part, int ridges)
+static void take_part(const struct part *whole, const struct part *part, int ridges)
 {
-    const double *from = path_of(level, &level->whole) + part->first;
-    double *to = path_of(level, part);
+    const double *from = whole->path + part->first;
 
     for (int64_t j = 0; j < ridges * part->data.outputs; j++)
-        memcpy(to + j * part->count, from + j * level->rows, (size_t)part->count * sizeof *to);
+        memcpy(part->path + j * part->count, from + j * whole->count,
+               (size_t)part->count * sizeof *from);
+}
+
+/* Work on the parts of a level, each by its own context. */
+struct sides {
+    struct search *s;
+    const struct trial *t;
+    struct machine_metric *metric;   /* of each part */
+    struct losses *losses;           /* of each part: what to score; or NULL */
+    struct machine_learned *learned; /* of each part: what was learned; or NULL */
+};
+
+static gram_status on_sides(gram_context *g, struct sides *sides,
+                            gram_status (*work)(void *arg, gram_context *g, int64_t part,
+                                                bool tells))
+{
+    const struct search *s = sides->s;
+    const struct machine_hands hands = {.contexts = s->side,
+                                        .count = s->side[0] == s->side[1] ? 1 : s->level.parts,
+                                        .end = s->level.parts,
+                                        .step = 1,
+                                        .dealt = true,
+                                        .work = work,
+                                        .arg = sides};
+
+    return gram_machine_hands_run(g, &hands);
+}
+
+static gram_status score_part(void *arg, gram_context *g, int64_t p, bool tells)
+{
+    const struct sides *sides = arg;
+    const struct level *level = &sides->s->level;
+    const struct machine_metric *of = &sides->metric[level->parts - 1 - p];
+    const struct part *part = &level->part[p], *all = level->joint ? &level->whole[p] : part;
+
+    (void)tells;
+    if (level->joint && p > 0 && !of->w) /* without a metric the first has the outputs */
+        return GRAM_OK;
+    TRY(part_outputs(all, &sides->t->params, of, &sides->losses[p]));
+    if (level->joint)
+        take_part(all, part, sides->losses[p].count);
+    return gram_cancelled(g) ? gram_fail(g, GRAM_CANCELLED, "cancelled") : GRAM_OK;
 }
 
 gram_status gram_machine_trial_score(gram_context *g, struct search *s,
-                                     const struct machine_metric *metric, const double *ridges,
-                                     int count, struct trial *t)
+                                     struct machine_metric *metric, const double *ridges, int count,
+                                     struct trial *t)
 {
-    struct losses l = {.count = count};
+    struct losses l = {.count = count}, of_part[PARTS];
     struct level *level = &s->level;
-    gram_status status = GRAM_OK;
+    struct sides sides = {.s = s, .t = t, .metric = metric, .losses = of_part};
     int ridge, transform;
 
     memcpy(l.ridge, ridges, (size_t)count * sizeof *ridges);
+    for (int p = 0; p < PARTS; p++)
+        of_part[p] = l;
     s->loss = t->params.loss;
-    for (int p = 0; status == GRAM_OK && p < level->parts; p++) {
-        const struct part *part = &level->part[p];
-        const struct machine_metric *of = &metric[level->parts - 1 - p];
-        bool known = level->joint && p > 0 && !of->w; /* no metric: as before */
-
-        if (!known)
-            status = part_outputs(g, s, level->joint ? &level->whole : part, &t->params, of, &l);
-        if (status == GRAM_OK && level->joint)
-            take_part(level, part, count);
-        if (status == GRAM_OK)
-            add_part(s, part, &l);
-        if (status == GRAM_OK && gram_cancelled(g))
-            status = gram_fail(g, GRAM_CANCELLED, "cancelled");
+    TRY(on_sides(g, &sides, score_part));
+    for (int p = 0; p < level->parts; p++) {
+        if (level->joint && p > 0 && !metric[level->parts - 1 - p].w)
+            take_part(&level->whole[0], &level->part[p], count);
+        add_part(s, &level->part[p], &l);
     }
-    TRY(status);
     choose(s, &l, &ridge, &transform);
     for (int p = 0; p < level->parts; p++)
         keep_outputs(level, &level->part[p], ridge, transform);
@@ -387,8 +465,92 @@ gram_status gram_machine_trial_score(gram_context *g, struct search *s,
         t->score = sqrt(t->score);
         t->transform = level->target[transform].transform;
     }
-    return remember(g, s, t, transform);
+    gram_machine_trial_losses(s, transform, level->out, level->loss);
+    t->spread = spread_of(s, level->loss);
+    return remember(g, s, t);
 }
+
+/* ---- Metrics --------------------------------------------------------------------------------- */
+
+/* The next metric of a part in which its rows, z, are now, from a leaf that is trained on them. */
+static gram_status learn_from_leaf(gram_context *g, struct machine_params *params,
+                                   struct machine_data *z, struct machine_metric *metric)
+{
+    const struct machine_data none = {0}, data = *z;
+    struct machine_report report = {0};
+    struct machine_leaf leaf = {0};
+    gram_status status;
+
+    params->start = metric->w ? metric : NULL;
+    params->iterations = 0;
+    params->loss = GRAM_LOSS_SQUARED;
+    params->solver = GRAM_SOLVER_CHOLESKY;
+    status = gram_machine_leaf_fit(g, params, &data, &none, &leaf, &report);
+    z->x = leaf.x;
+    if (status == GRAM_OK && !metric->w)
+        status = gram_machine_metric_create(g, data.width, params->full, metric);
+    if (status == GRAM_OK)
+        status = gram_machine_metric_learn(
+            g, &(struct machine_gradients){params, leaf.bandwidth, z, z, leaf.alpha}, metric, NULL);
+    gram_machine_leaf_destroy(g, &leaf);
+    return status;
+}
+
+/* The same from a likelihood, which needs no leaf. */
+static gram_status learn_from_rows(const struct part *part, const struct machine_params *params,
+                                   struct machine_data *z, struct machine_metric *metric,
+                                   struct machine_learned *learned)
+{
+    double bandwidth;
+
+    TRY(place_part(part, metric, z));
+    TRY(gram_machine_bandwidth(part->g, params, z, &bandwidth));
+    if (!metric->w)
+        TRY(gram_machine_metric_create(part->g, z->width, params->full, metric));
+    return gram_machine_metric_learn(
+        part->g, &(struct machine_gradients){params, bandwidth, z, z, NULL}, metric, learned);
+}
+
+static gram_status learn_part(void *arg, gram_context *g, int64_t p, bool tells)
+{
+    const struct sides *sides = arg;
+    const struct level *level = &sides->s->level;
+    const struct part *part = &level->part[p];
+    const int64_t each = gram_machine_target_outputs(&sides->s->job->kind);
+    const int at = gram_machine_level_transform(level, sides->t->transform);
+    struct machine_params params = sides->t->params;
+    struct machine_data z = params.ard ? part->data : part->memory.data;
+
+    (void)tells;
+    z.outputs = each;
+    z.y += (size_t)(at * each * z.rows) * gram_dtype_size(z.dtype);
+    if (params.ard)
+        return learn_from_rows(part, &params, &z, &sides->metric[p], &sides->learned[p]);
+    return learn_from_leaf(g, &params, &z, &sides->metric[p]);
+}
+
+gram_status gram_machine_trial_learn(gram_context *g, struct search *s, struct trial *t,
+                                     struct machine_metric *metric)
+{
+    struct machine_learned learned[PARTS];
+    struct sides sides = {.s = s, .t = t, .metric = metric, .learned = learned};
+    double bandwidth = 1, ridge = 1;
+
+    for (int p = 0; p < PARTS; p++)
+        learned[p] = (struct machine_learned){t->params.bandwidth, t->params.ridge};
+    TRY(on_sides(g, &sides, learn_part));
+    for (int p = 0; p < s->level.parts; p++) {
+        bandwidth *= pow(learned[p].bandwidth, 1.0 / s->level.parts);
+        ridge *= pow(learned[p].ridge, 1.0 / s->level.parts);
+    }
+    if (t->params.ard && t->params.relative_bandwidth)
+        t->params.bandwidth = bandwidth;
+    if (t->params.ard && !s->given_ridge)
+        t->params.ridge = fmax(ridge, LEAST_RIDGE);
+    return GRAM_OK;
+}
+
+/* ---- The last trial -------------------------------------------------------------------------- */
 
 int gram_machine_level_transform(const struct level *level, gram_transform transform)
 {

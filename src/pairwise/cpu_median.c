@@ -12,6 +12,10 @@
 #include <math.h>
 #include <string.h>
 
+enum {
+    LEADING_BITS = 12
+};
+
 #define TEMPLATE "pairwise/median_loops.h"
 #define HALVES   0
 #define INTEGERS 0
