@@ -241,6 +241,7 @@ static gram_status try_losses(gram_context *g, struct search *s, struct scored *
     const bool asked = s->job->o.loss == GRAM_LOSS_LOGISTIC;
     const double start = gram_seconds();
 
+    s->deadline = 0.3 * s->job->until + 0.7 * s->job->ends; /* nothing else comes after it */
     if (!may_be_logistic(g, s) || (!asked && !has_time(s, LOGISTIC_TRIAL * scored->seconds)))
         return GRAM_OK;
     for (int i = 0; i < scored->count; i++) {

@@ -12,8 +12,9 @@
  * JCGS 14, 2005): with w = 4 s p (1 - p) and z = f + (t - p) s / w, where t is the target,
  *   (K + r diag(1 / w)) a = z,   f = z - r a / w.
  * The first step, from f = 1/2, is the solve of least squares; other ridges begin where the last
- * one has ended.  A step is halved as long as J rises.  Curvatures below a thousandth count as
- * that, which shortens steps and leaves the minimum where it is.
+ * one has ended, and all rows where a leaf of a part of them has.  A step is halved as long as J
+ * rises.  Curvatures below a thousandth count as that, which shortens steps and leaves the minimum
+ * where it is.
  *
  * What a row's output would be without it, is taken from the last of these systems, whose weights
  * and targets stand: an approximation, because the row had a part in them.
@@ -215,25 +216,80 @@ gram_status gram_machine_logistic_open(gram_context *g, int64_t rows,
     return GRAM_OK;
 }
 
-gram_status gram_machine_logistic_fit(gram_context *g, const struct machine_params *params,
-                                      double bandwidth, const struct machine_data *z, void *alpha,
-                                      struct machine_logistic *system,
-                                      struct machine_report *report)
+static gram_status fit_rows(gram_context *g, struct fit *t, void *alpha)
 {
-    const size_t n = (size_t)z->rows, bytes = 5 * n * sizeof(double);
-    struct fit t = {
-        .params = params, .z = z, .bandwidth = bandwidth, .system = system, .report = report};
+    const size_t n = (size_t)t->z->rows, bytes = 5 * n * sizeof(double);
     double *memory = gram_alloc(g, bytes);
     gram_status status;
 
     if (!memory)
         return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
-    t.f = memory;
-    t.a = memory + n;
-    t.next_f = memory + 2 * n;
-    t.next_a = memory + 3 * n;
-    t.there = (char *)(memory + 4 * n);
-    status = steps(g, &t, alpha);
+    t->f = memory;
+    t->a = memory + n;
+    t->next_f = memory + 2 * n;
+    t->next_a = memory + 3 * n;
+    t->there = (char *)(memory + 4 * n);
+    status = steps(g, t, alpha);
     gram_free(g, memory, bytes);
     return status;
+}
+
+/* The outputs of all rows by the coefficients of a leaf of the first: there the steps begin. */
+static gram_status extend(gram_context *g, const struct fit *t, int64_t rows, const void *alpha)
+{
+    const struct machine_data *z = t->z;
+    const size_t size = gram_dtype_size(z->dtype), n = (size_t)z->rows, m = (size_t)rows;
+    const gram_kernel_options kernel =
+        gram_machine_kernel(t->params->p, t->params->q, t->bandwidth);
+    gram_tensor x = gram_krr_matrix(g, z->x, z->rows, z->width, z->dtype);
+    gram_tensor c = gram_krr_matrix(g, z->x, rows, z->width, z->dtype);
+    gram_tensor v = gram_krr_matrix(g, alpha, rows, 1, z->dtype), out;
+    struct krr_array values;
+    char *here = gram_alloc(g, (n + m) * size);
+    gram_status status;
+
+    if (!here)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", (n + m) * size);
+    status = gram_krr_allocate(g, n * size, &values);
+    out = gram_krr_matrix(g, values.data, z->rows, 1, z->dtype);
+    if (status == GRAM_OK)
+        status = gram_kernel_matmul(g, &x, &c, &kernel, &v, NULL, &out);
+    if (status == GRAM_OK)
+        status = gram_krr_fetch(g, here, values.data, n * size);
+    if (status == GRAM_OK)
+        status = gram_krr_fetch(g, here + n * size, alpha, m * size);
+    for (int64_t i = 0; status == GRAM_OK && i < z->rows; i++) {
+        t->system->f[i] = krr_element(z->dtype, here, i);
+        t->system->a[i] = i < rows ? krr_element(z->dtype, here + n * size, i) : 0;
+    }
+    t->system->known = status == GRAM_OK;
+    gram_krr_free(g, &values);
+    gram_free(g, here, (n + m) * size);
+    return status;
+}
+
+/* Where the steps begin if there is a leaf of the first rows. */
+static gram_status begin_at(gram_context *g, const struct fit *t, const struct machine_leaf *leaf)
+{
+    struct krr_array x, alpha;
+    gram_status status = gram_machine_leaf_place(g, leaf, &x, &alpha);
+
+    if (status == GRAM_OK)
+        status = extend(g, t, leaf->rows, alpha.data);
+    gram_krr_free(g, &x);
+    gram_krr_free(g, &alpha);
+    return status;
+}
+
+gram_status gram_machine_logistic_fit(gram_context *g, const struct machine_params *params,
+                                      double bandwidth, const struct machine_data *z, void *alpha,
+                                      struct machine_logistic *system,
+                                      struct machine_report *report)
+{
+    struct fit t = {
+        .params = params, .z = z, .bandwidth = bandwidth, .system = system, .report = report};
+
+    if (!system->known && params->guess && params->guess->rows <= z->rows)
+        TRY(begin_at(g, &t, params->guess));
+    return fit_rows(g, &t, alpha);
 }

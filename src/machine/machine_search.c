@@ -42,7 +42,7 @@ enum {
     DEFAULT_ROUNDS = 5,
     MOST_ROUNDS = 10,
     LOGISTIC_TRIALS = 15, /* solves that a logistic loss takes on the last level, */
-    LOGISTIC_STEPS = 6,   /* and of all rows */
+    LOGISTIC_STEPS = 12,  /* and of all rows */
     MOST_IDLE = 60        /* trials in a row that have found nothing better */
 };
 
@@ -356,6 +356,11 @@ static double each(const struct search *s)
     return (gram_seconds() - s->opened) / s->work;
 }
 
+static bool may_be_logistic(const gram_context *g, const struct search *s)
+{
+    return s->job->o.loss == GRAM_LOSS_AUTO && gram_machine_may_be_logistic(g, s->job);
+}
+
 /* Seconds that the rest of a fit is going to take after the trials of two levels: the last level,
  * rounds of feature learning, and the solves of all rows.  Single precision and one ridge take a
  * tenth of a trial. */
@@ -368,7 +373,7 @@ static double rest(const gram_context *g, const struct search *s, const struct t
         gram_machine_work(last) * (rounds > 0 ? 2 : 1) + rounds * 0.3 * gram_machine_work(last / 2);
 
     work += s->members * 0.1 * (rounds * gram_machine_work(learns) / 2 + gram_machine_work(n));
-    if (s->job->o.loss == GRAM_LOSS_AUTO && gram_machine_may_be_logistic(g, s->job))
+    if (may_be_logistic(g, s))
         work += 0.1 *
                 (LOGISTIC_TRIALS * gram_machine_work(last) + LOGISTIC_STEPS * gram_machine_work(n));
     return each(s) * work;
@@ -382,12 +387,12 @@ static double time_limit(const struct search *s)
 /* When choices are to end, as far as the first trials tell. */
 static void plan(const gram_context *g, struct search *s, const struct trial *best)
 {
-    const double limit = time_limit(s);
+    const double limit = time_limit(s), most = may_be_logistic(g, s) ? 0.7 : 0.6;
 
     if (s->job->o.search <= 0)
         return;
     s->job->ends = s->job->started + limit;
-    s->job->until = s->job->ends - fmin(fmax(rest(g, s, best), 0.1 * limit), 0.6 * limit);
+    s->job->until = s->job->ends - fmin(fmax(rest(g, s, best), 0.1 * limit), most * limit);
     s->last = s->job->until - (s->wide ? 0.3 : s->members > 1 ? 0.1 : 0) * limit;
     s->last = fmax(s->last, s->job->started + 0.2 * limit);
     s->deadline = s->job->started + 0.75 * (s->last - s->job->started);
