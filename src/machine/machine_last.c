@@ -11,6 +11,7 @@
 #include "machine_large.h"
 #include "machine_trial.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -177,29 +178,85 @@ static bool may_be_logistic(const gram_context *g, const struct search *s)
            gram_machine_may_be_logistic(g, s->job);
 }
 
-/* The winner and, while there is time, its rivals; best becomes the best of them. */
-static gram_status score_all(gram_context *g, struct search *s, struct trial *best,
-                             struct scored *scored)
+/* Whether the last trial is better than one with these losses of the level's rows by more than a
+ * standard error of the difference. */
+static bool is_surely_better(const struct level *level, const double *loss)
+{
+    const double n = (double)level->rows;
+    double mean = 0, squares = 0;
+
+    for (int64_t i = 0; i < level->rows; i++)
+        mean += (loss[i] - level->loss[i]) / n;
+    for (int64_t i = 0; i < level->rows; i++) {
+        const double d = loss[i] - level->loss[i] - mean;
+
+        squares += d * d;
+    }
+    return n > 1 && mean > sqrt(squares / (n - 1) / n);
+}
+
+/* The last trial is not to be chosen. */
+static void forget_last(struct search *s)
+{
+    struct machine_tried *last = &s->job->trials.at[s->job->trials.count - 1];
+
+    free(last->outputs);
+    last->outputs = NULL;
+}
+
+/* Scores them while there is time; best becomes the best of them.  usual: room for the losses of
+ * the first, which gives way to none that is not surely better; or NULL. */
+static gram_status score_while_there_is_time(gram_context *g, struct search *s, struct trial *best,
+                                             double *usual, struct scored *scored)
 {
     /* The logistic loss comes after it. */
     const double after = may_be_logistic(g, s) ? 1 + LOGISTIC_TRIAL : 1;
     const double start = gram_seconds();
     int done = 0;
 
-    find_rivals(s, best, scored);
-    best->score = INFINITY;
     while (done < scored->count &&
            (!isfinite(best->score) || has_time(s, after * scored->seconds))) {
         struct trial *t = &scored->trial[done++];
 
         TRY(last_trial(g, s, MOST_RIDGES, t));
         scored->seconds = (gram_seconds() - start) / done;
+        if (!isfinite(t->score))
+            continue;
+        if (usual && isfinite(best->score) && !is_surely_better(&s->level, usual)) {
+            forget_last(s);
+            continue;
+        }
+        if (usual && !isfinite(best->score))
+            memcpy(usual, s->level.loss, (size_t)s->level.rows * sizeof *usual);
         gram_machine_take(t, best);
     }
+    scored->count = done;
+    return GRAM_OK;
+}
+
+/* The winner and its rivals.  Where one machine is chosen, that is the one that would be without a
+ * time limit unless another one is surely better: a search among many is better by chance. */
+static gram_status score_all(gram_context *g, struct search *s, struct trial *best,
+                             struct scored *scored)
+{
+    const size_t bytes = (size_t)s->level.rows * sizeof(double);
+    double *usual = NULL;
+    gram_status status;
+
+    find_rivals(s, best, scored);
+    if (s->members == 1 && scored->count > 1 && isfinite(s->usual.score) &&
+        same(&scored->trial[0].params, &s->usual.params)) {
+        usual = gram_alloc(g, bytes);
+        if (!usual)
+            return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    }
+    best->score = INFINITY;
+    status = score_while_there_is_time(g, s, best, usual, scored);
+    gram_free(g, usual, bytes);
+    TRY(status);
     s->given_transform = s->job->kind.classes == 0;
     s->transform = gram_machine_level_transform(&s->level, best->transform);
-    scored->count = done;
-    gram_machine_sort_trials(scored->trial, done);
+    gram_machine_sort_trials(scored->trial, scored->count);
     return GRAM_OK;
 }
 
