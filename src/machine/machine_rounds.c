@@ -38,9 +38,10 @@ void gram_machine_show(struct search *s)
 
     s->work += gram_machine_work(0.5 * (double)s->level.rows);
     if (s->deadline > 0)
-        done = (gram_seconds() - s->opened) / (s->last - s->opened);
+        done = (gram_seconds() - s->opened) / (s->ends - s->opened);
+    s->shown = fmax(s->shown, fmin(1, done)); /* plans of when it ends change */
     (void)snprintf(stage, sizeof stage, "searching, %d tried", s->tried++);
-    gram_machine_progress(s->job, fmin(1, done), stage);
+    gram_machine_progress(s->job, s->shown, stage);
 }
 
 gram_status gram_machine_score_path(gram_context *g, struct search *s,

@@ -395,6 +395,7 @@ static void plan(const gram_context *g, struct search *s, const struct trial *be
     s->job->until = s->job->ends - fmin(fmax(rest(g, s, best), 0.1 * limit), most * limit);
     s->last = s->job->until - (s->wide ? 0.3 : s->members > 1 ? 0.1 : 0) * limit;
     s->last = fmax(s->last, s->job->started + 0.2 * limit);
+    s->ends = s->last;
     s->deadline = s->job->started + 0.75 * (s->last - s->job->started);
 }
 
@@ -475,8 +476,10 @@ static gram_status all_levels(gram_context *g, struct search *s, const struct tr
     struct trial none = {.score = INFINITY};
     struct chosen more;
 
-    if (searches)
+    if (searches) {
         s->last = s->deadline = started + 0.4 * limit;
+        s->ends = started + 0.8 * limit;
+    }
     s->keeps = s->members > 1 && !searches;
     *c = nothing(start);
     if (!searches || !s->wide) /* the choice among many rows is made once */

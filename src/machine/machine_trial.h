@@ -57,6 +57,7 @@ struct search {
     struct level level;
     double deadline;     /* of the level, in gram_seconds(); 0: none */
     double opened, last; /* when the search began, and the last deadline */
+    double ends, shown;  /* about when it ends, and the share of it that was told */
     double before;       /* when the last trial ended */
     double work;         /* of all trials until now; see machine_search.c */
     bool cut;            /* a trial was left out, because the time was up */
