@@ -9,6 +9,7 @@ how many there are, in float32:
 higgs     28 columns: 7 latent normals times a random matrix, and noise of 0.3; standardised.
           Gaussian kernel of length 3.8, ridge 1e-6 n, tolerance 1e-2
 susy      the same with 18 columns; length 3
+images    the same with 70 columns; length 6
 molecule  the same with 36 columns, and noise of 0.01 in the targets; Matern-5/2 of length 6,
           ridge 1e-9 n, tolerance 1e-4, with refinement
 taxi      9 independent normal columns; Gaussian of length 1, ridge 2e-7 n, tolerance 1e-2
@@ -51,6 +52,7 @@ SAMPLED = 64
 CASES = {
     "higgs": {"d": 28, "kernel": "gaussian", "length": 3.8, "ridge": 1e-6},
     "susy": {"d": 18, "kernel": "gaussian", "length": 3.0, "ridge": 1e-6},
+    "images": {"d": 70, "kernel": "gaussian", "length": 6.0, "ridge": 1e-6},
     "molecule": {
         "d": 36, "kernel": "matern52", "length": 6.0, "ridge": 1e-9, "noise": 0.01,
         "tolerance": 1e-4, "refine": True,
