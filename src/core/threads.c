@@ -171,3 +171,24 @@ void gram_parallel_for(gram_context *g, int64_t count, gram_loop_body *body, voi
         pthread_cond_wait(&pool->done, &pool->mutex);
     pthread_mutex_unlock(&pool->mutex);
 }
+
+bool gram_gate_wait(struct gram_gate *gate)
+{
+    bool open;
+
+    pthread_mutex_lock(&gate->mutex);
+    while (!gate->decided)
+        pthread_cond_wait(&gate->changed, &gate->mutex);
+    open = gate->open;
+    pthread_mutex_unlock(&gate->mutex);
+    return open;
+}
+
+void gram_gate_decide(struct gram_gate *gate, bool open)
+{
+    pthread_mutex_lock(&gate->mutex);
+    gate->decided = true;
+    gate->open = open;
+    pthread_cond_broadcast(&gate->changed);
+    pthread_mutex_unlock(&gate->mutex);
+}

@@ -6,6 +6,7 @@
 #ifndef GRAM_THREADS_H
 #define GRAM_THREADS_H
 #include "context.h"
+#include <pthread.h>
 
 enum {
     GRAM_MAX_THREADS = 1024
@@ -32,6 +33,22 @@ static inline bool gram_worth_waking(double nanoseconds)
 
 /* The same loop, on the caller alone where all of its items together are not worth more. */
 void gram_for(gram_context *g, double nanoseconds, int64_t count, gram_loop_body *body, void *arg);
+
+/* Where threads wait until all of them have been started, or one could not be: of ranks in threads,
+ * one that does not come would leave the others to their timeout. */
+struct gram_gate {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool decided, open;
+};
+
+/* clang-format off */
+#define GRAM_GATE_INIT {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER}
+/* clang-format on */
+
+/* Waits for the decision; whether the thread is to go on. */
+bool gram_gate_wait(struct gram_gate *gate);
+void gram_gate_decide(struct gram_gate *gate, bool open);
 
 /* process.c: processors that this process may use, at least 1: those that it may run on, or what
  * the quota of its cgroup is worth, read once, if that is less. */

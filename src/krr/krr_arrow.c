@@ -40,81 +40,26 @@ struct arrow_rows {
 
 /* ---- Types ----------------------------------------------------------------------------------- */
 
-/* Buffers need not be aligned. */
+/* An element of a buffer, which need not be aligned. */
+#define LOADER(name, number)                                                      \
+  static double name(const void *data, int64_t at)                                \
+  {                                                                               \
+    number value;                                                                 \
+                                                                                  \
+    memcpy(&value, (const char *)data + (size_t)at * sizeof value, sizeof value); \
+    return (double)value;                                                         \
+  }
 
-static double load_i8(const void *data, int64_t at)
-{
-    return ((const int8_t *)data)[at];
-}
-
-static double load_u8(const void *data, int64_t at)
-{
-    return ((const uint8_t *)data)[at];
-}
-
-static double load_i16(const void *data, int64_t at)
-{
-    int16_t value;
-
-    memcpy(&value, (const char *)data + (size_t)at * sizeof value, sizeof value);
-    return value;
-}
-
-static double load_u16(const void *data, int64_t at)
-{
-    uint16_t value;
-
-    memcpy(&value, (const char *)data + (size_t)at * sizeof value, sizeof value);
-    return value;
-}
-
-static double load_i32(const void *data, int64_t at)
-{
-    int32_t value;
-
-    memcpy(&value, (const char *)data + (size_t)at * sizeof value, sizeof value);
-    return value;
-}
-
-static double load_u32(const void *data, int64_t at)
-{
-    uint32_t value;
-
-    memcpy(&value, (const char *)data + (size_t)at * sizeof value, sizeof value);
-    return value;
-}
-
-static double load_i64(const void *data, int64_t at)
-{
-    int64_t value;
-
-    memcpy(&value, (const char *)data + (size_t)at * sizeof value, sizeof value);
-    return (double)value;
-}
-
-static double load_u64(const void *data, int64_t at)
-{
-    uint64_t value;
-
-    memcpy(&value, (const char *)data + (size_t)at * sizeof value, sizeof value);
-    return (double)value;
-}
-
-static double load_f32(const void *data, int64_t at)
-{
-    float value;
-
-    memcpy(&value, (const char *)data + (size_t)at * sizeof value, sizeof value);
-    return value;
-}
-
-static double load_f64(const void *data, int64_t at)
-{
-    double value;
-
-    memcpy(&value, (const char *)data + (size_t)at * sizeof value, sizeof value);
-    return value;
-}
+LOADER(load_i8, int8_t)
+LOADER(load_u8, uint8_t)
+LOADER(load_i16, int16_t)
+LOADER(load_u16, uint16_t)
+LOADER(load_i32, int32_t)
+LOADER(load_u32, uint32_t)
+LOADER(load_i64, int64_t)
+LOADER(load_u64, uint64_t)
+LOADER(load_f32, float)
+LOADER(load_f64, double)
 
 static const struct type types[] = {
     {'c',  true,  load_i8},

@@ -76,6 +76,18 @@ static gram_status check_checkpoint(gram_context *g, const gram_krr_options *o)
     return GRAM_OK;
 }
 
+gram_status gram_krr_check_process(gram_context *g, gram_krr_method method, double ridge)
+{
+    if (method < GRAM_KRR_AUTO || method > GRAM_KRR_CG)
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.method is %d, expected GRAM_KRR_AUTO, _CHOLESKY or _CG",
+                         (int)method);
+    if (!(ridge > 0 && ridge < INFINITY))
+        return gram_fail(g, GRAM_INVALID_ARGUMENT,
+                         "options.ridge is %g, expected a finite number above 0", ridge);
+    return GRAM_OK;
+}
+
 static gram_status check_options(gram_context *g, gram_krr_options *o)
 {
     if (o->method < GRAM_KRR_AUTO || o->method > GRAM_KRR_BLOCKS)

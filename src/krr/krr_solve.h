@@ -101,6 +101,9 @@ struct krr_problem {
     struct krr_ranks *ranks; /* that solve the same problem, and share its products; or NULL */
 };
 
+/* Checks what a Gaussian process of all rows is asked for: a method by all of them, a ridge. */
+gram_status gram_krr_check_process(gram_context *g, gram_krr_method method, double ridge);
+
 /* The arguments of a call, and views of them. */
 struct krr_call {
     const gram_tensor *x, *y, *alpha;

@@ -59,13 +59,7 @@ static gram_status check_options(gram_context *g, const gram_krr_variance_option
 {
     *o = (gram_krr_variance_options)GRAM_KRR_VARIANCE_OPTIONS_INIT;
     TRY(gram_options_copy(g, o, sizeof *o, given));
-    if (o->method < GRAM_KRR_AUTO || o->method > GRAM_KRR_CG)
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.method is %d, expected GRAM_KRR_AUTO, _CHOLESKY or _CG",
-                         (int)o->method);
-    if (!(o->ridge > 0 && o->ridge < INFINITY))
-        return gram_fail(g, GRAM_INVALID_ARGUMENT,
-                         "options.ridge is %g, expected a finite number above 0", o->ridge);
+    TRY(gram_krr_check_process(g, o->method, o->ridge));
     if (o->report && o->report->size < sizeof o->report->size)
         return gram_fail(g, GRAM_INVALID_ARGUMENT,
                          "options.report has size %zu, expected sizeof(gram_krr_variance_report)",

@@ -161,16 +161,9 @@ static void restart(struct selection *c)
  * the difference, row by row. */
 static double difference(const struct selection *c)
 {
-    double n = (double)c->rows, mean = 0, squares = 0;
+    double error, mean = gram_machine_mean(c->rows, c->single, c->loss, &error);
 
-    for (int64_t i = 0; i < c->rows; i++)
-        mean += (c->single[i] - c->loss[i]) / n;
-    for (int64_t i = 0; i < c->rows; i++) {
-        double d = c->single[i] - c->loss[i] - mean;
-
-        squares += d * d;
-    }
-    return squares > 0 ? mean / sqrt(squares / (n - 1) / n) : 0;
+    return error > 0 ? mean / error : 0;
 }
 
 /* Adds the first `steps` of the trials in order; the outputs of their mean and its losses are

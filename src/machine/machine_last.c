@@ -182,17 +182,9 @@ static bool may_be_logistic(const gram_context *g, const struct search *s)
  * standard error of the difference. */
 static bool is_surely_better(const struct level *level, const double *loss)
 {
-    const double n = (double)level->rows;
-    double mean = 0, squares = 0;
+    double error, mean = gram_machine_mean(level->rows, loss, level->loss, &error);
 
-    for (int64_t i = 0; i < level->rows; i++)
-        mean += (loss[i] - level->loss[i]) / n;
-    for (int64_t i = 0; i < level->rows; i++) {
-        const double d = loss[i] - level->loss[i] - mean;
-
-        squares += d * d;
-    }
-    return n > 1 && mean > sqrt(squares / (n - 1) / n);
+    return mean > error;
 }
 
 /* The last trial is not to be chosen. */

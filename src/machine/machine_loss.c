@@ -59,7 +59,7 @@ gram_status gram_machine_loss_is_better(gram_context *g, const struct search *s,
 {
     const int64_t n = s->level.rows;
     const size_t bytes = (size_t)n * 2 * sizeof(double);
-    double *loss = gram_alloc(g, bytes), mean = 0, squares = 0;
+    double *loss = gram_alloc(g, bytes);
     gram_status status;
 
     if (!loss)
@@ -67,13 +67,12 @@ gram_status gram_machine_loss_is_better(gram_context *g, const struct search *s,
     status = log_losses(g, s, before, loss);
     if (status == GRAM_OK)
         status = log_losses(g, s, after, loss + n);
-    for (int64_t i = 0; status == GRAM_OK && i < n; i++) {
-        loss[i] -= loss[n + i];
-        mean += loss[i] / (double)n;
+    *better = false;
+    if (status == GRAM_OK) {
+        double error, mean = gram_machine_mean(n, loss, loss + n, &error);
+
+        *better = mean > error;
     }
-    for (int64_t i = 0; status == GRAM_OK && i < n; i++)
-        squares += (loss[i] - mean) * (loss[i] - mean);
-    *better = status == GRAM_OK && n > 1 && mean > sqrt(squares / (double)(n - 1) / (double)n);
     gram_free(g, loss, bytes);
     return status;
 }

@@ -9,6 +9,7 @@
  *
  * SPDX-License-Identifier: MIT
  */
+#include "core/threads.h"
 #include "machine_deal.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -169,17 +170,9 @@ gram_status gram_machine_shared_dismiss(gram_context *g, struct machine_job *job
 
 /* ---- The GPUs of a group --------------------------------------------------------------------- */
 
-/* Threads wait here until all of them have been started: a rank that does not come leaves the
- * others to their timeout. */
-struct gate {
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    bool decided, open;
-};
-
 /* A context, and the thread in which it solves. */
 struct lane {
-    struct gate *gate;
+    struct gram_gate *gate;
     gram_context *g;
     gram_communicator *c;
     pthread_t thread;
@@ -215,25 +208,10 @@ static gram_status solve_here(gram_context *g, const struct lane *l)
 static void *run_lane(void *arg)
 {
     struct lane *l = arg;
-    bool open;
 
-    pthread_mutex_lock(&l->gate->mutex);
-    while (!l->gate->decided)
-        pthread_cond_wait(&l->gate->changed, &l->gate->mutex);
-    open = l->gate->open;
-    pthread_mutex_unlock(&l->gate->mutex);
-    if (open)
+    if (gram_gate_wait(l->gate))
         l->status = solve_here(l->g, l);
     return NULL;
-}
-
-static void decide(struct gate *gate, bool open)
-{
-    pthread_mutex_lock(&gate->mutex);
-    gate->decided = true;
-    gate->open = open;
-    pthread_cond_broadcast(&gate->changed);
-    pthread_mutex_unlock(&gate->mutex);
 }
 
 /* The first context in this thread, with its own points and answer; *solved is false where there
@@ -242,7 +220,7 @@ static gram_status run_lanes(gram_context *g, struct lane *lanes, int count,
                              const struct krr_system *system, void *alpha,
                              struct krr_report *report, bool *solved)
 {
-    struct gate gate = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    struct gram_gate gate = GRAM_GATE_INIT;
     gram_status status = GRAM_OK;
     int started = 1;
 
@@ -252,7 +230,7 @@ static gram_status run_lanes(gram_context *g, struct lane *lanes, int count,
            pthread_create(&lanes[started].thread, NULL, run_lane, &lanes[started]) == 0)
         started++;
     *solved = started == count;
-    decide(&gate, *solved);
+    gram_gate_decide(&gate, *solved);
     if (*solved)
         status = gram_krr_stored_solve_ranks(g, lanes[0].c, system, alpha, report);
     for (int i = 1; i < started; i++)

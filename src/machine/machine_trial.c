@@ -126,6 +126,8 @@ static gram_status parts_open(gram_context *g, const struct search *s, struct le
         for (int i = 0; i < (level->joint ? 2 : 1); i++) {
             gram_status status;
 
+            if (i == 1 && p > 0 && s->side[p] == s->side[0])
+                continue; /* one context scores both halves among the same rows */
             both[i]->g = s->side[p];
             status = part_open(s->job, encoder, level, both[i]);
             if (status != GRAM_OK && s->side[p] != g)
@@ -340,16 +342,27 @@ void gram_machine_trial_losses(const struct search *s, int transform, const doub
     }
 }
 
+double gram_machine_mean(int64_t rows, const double *a, const double *b, double *error)
+{
+    const double n = (double)rows;
+    double mean = 0, squares = 0;
+
+    for (int64_t i = 0; i < rows; i++)
+        mean += (b ? a[i] - b[i] : a[i]) / n;
+    for (int64_t i = 0; i < rows; i++) {
+        const double d = (b ? a[i] - b[i] : a[i]) - mean;
+
+        squares += d * d;
+    }
+    *error = n > 1 ? sqrt(squares / (n - 1) / n) : NAN;
+    return mean;
+}
+
 /* The standard error of the score of the losses of rows. */
 static double spread_of(const struct search *s, const double *loss)
 {
-    double n = (double)s->level.rows, mean = 0, squares = 0, spread;
+    double spread, mean = gram_machine_mean(s->level.rows, loss, NULL, &spread);
 
-    for (int64_t i = 0; i < s->level.rows; i++)
-        mean += loss[i] / n;
-    for (int64_t i = 0; i < s->level.rows; i++)
-        squares += (loss[i] - mean) * (loss[i] - mean);
-    spread = n > 1 ? sqrt(squares / (n - 1) / n) : NAN;
     return s->job->kind.classes ? spread : mean > 0 ? spread / (2 * sqrt(mean)) : 0;
 }
 
@@ -424,9 +437,11 @@ static gram_status score_part(void *arg, gram_context *g, int64_t p, bool tells)
     const struct sides *sides = arg;
     const struct level *level = &sides->s->level;
     const struct machine_metric *of = &sides->metric[level->parts - 1 - p];
-    const struct part *part = &level->part[p], *all = level->joint ? &level->whole[p] : part;
+    const struct part *part = &level->part[p], *all = part;
 
     (void)tells;
+    if (level->joint)
+        all = &level->whole[level->whole[p].g ? p : 0];
     if (level->joint && p > 0 && !of->w) /* without a metric the first has the outputs */
         return GRAM_OK;
     TRY(part_outputs(all, &sides->t->params, of, &sides->losses[p]));

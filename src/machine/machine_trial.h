@@ -44,7 +44,7 @@ struct level {
     int64_t rows;
     struct machine_target target[TRANSFORMS]; /* scales; names borrowed */
     struct part part[PARTS];
-    struct part whole[PARTS]; /* where joint: all rows, in the metric of each other part */
+    struct part whole[PARTS]; /* where joint: all rows, once for each context */
     double *out;              /* of the last trial, rows by outputs and column-major */
     double *loss;             /* of its rows, behind them */
     size_t out_bytes;
@@ -101,6 +101,9 @@ gram_status gram_machine_trial_score(gram_context *g, struct search *s,
  */
 void gram_machine_trial_losses(const struct search *s, int transform, const double *f,
                                double *loss);
+
+/* The mean of a - b over rows, or of a where b is NULL, and its standard error: NAN of one row. */
+double gram_machine_mean(int64_t rows, const double *a, const double *b, double *error);
 
 /* The index of a transform among the level's. */
 int gram_machine_level_transform(const struct level *level, gram_transform transform);

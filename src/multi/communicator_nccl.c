@@ -5,6 +5,7 @@
  */
 #include "communicator.h"
 #include "core/backend.h"
+#include "core/threads.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -86,16 +87,8 @@ gram_status gram_communicator_create_nccl(gram_context *g, const void *id, size_
 
 /* ---- All GPUs of this process -------------------------------------------------------------- */
 
-/* A rank that does not come leaves the others to their timeout: threads wait here until all of them
- * have been started, and go home if one cannot be. */
-struct gate {
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    bool decided, open;
-};
-
 struct lane {
-    struct gate *gate;
+    struct gram_gate *gate;
     pthread_t thread;
     gram_context *g;
     struct gram_nccl_rank handle;
@@ -106,15 +99,8 @@ struct lane {
 static void *run_lane(void *argument)
 {
     struct lane *lane = argument;
-    struct gate *gate = lane->gate;
-    bool open;
 
-    pthread_mutex_lock(&gate->mutex);
-    while (!gate->decided)
-        pthread_cond_wait(&gate->changed, &gate->mutex);
-    open = gate->open;
-    pthread_mutex_unlock(&gate->mutex);
-    if (open)
+    if (gram_gate_wait(lane->gate))
         lane->status =
             gram_communicator_open(lane->g, &nccl, &lane->handle, sizeof lane->handle, lane->out);
     return NULL;
@@ -140,23 +126,14 @@ static gram_status check_contexts(gram_context *const *contexts, int count)
     return GRAM_OK;
 }
 
-static void decide(struct gate *gate, bool open)
-{
-    pthread_mutex_lock(&gate->mutex);
-    gate->decided = true;
-    gate->open = open;
-    pthread_cond_broadcast(&gate->changed);
-    pthread_mutex_unlock(&gate->mutex);
-}
-
-static gram_status run_lanes(gram_context *g, struct gate *gate, struct lane *lanes, int count)
+static gram_status run_lanes(gram_context *g, struct gram_gate *gate, struct lane *lanes, int count)
 {
     int started = 1;
 
     while (started < count &&
            pthread_create(&lanes[started].thread, NULL, run_lane, &lanes[started]) == 0)
         started++;
-    decide(gate, started == count);
+    gram_gate_decide(gate, started == count);
     run_lane(&lanes[0]);
     for (int i = 1; i < started; i++)
         (void)pthread_join(lanes[i].thread, NULL);
@@ -174,7 +151,7 @@ gram_status gram_communicator_create_nccl_all(gram_context *const *contexts, int
                                               const gram_nccl_options *options,
                                               gram_communicator **out)
 {
-    struct gate gate = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    struct gram_gate gate = GRAM_GATE_INIT;
     struct lane lanes[MOST_GPUS] = {{.gate = &gate}};
     char id[GRAM_NCCL_ID_BYTES];
     gram_context *g;
