@@ -11,7 +11,9 @@
 #ifndef GRAM_COMMUNICATOR_H
 #define GRAM_COMMUNICATOR_H
 #include "core/context.h"
+#include <sched.h>
 #include <string.h>
+#include <time.h>
 
 /* Chunks for every rank, one after the other in its order, this one included; or one chunk that all
  * of them get, with to_all, which may already lie in its place of receive. */
@@ -67,6 +69,22 @@ struct gram_nccl_rank {
     int rank, size;
     double timeout; /* seconds; may be infinite */
 };
+
+/*
+ * Gives the processor away between two looks at whether other ranks have come, `passed` ns after
+ * the first look: others of the same host may need it to come.  What is short is not slept through,
+ * and a nap of an eighth of the wait, of at most `most` ns, makes no wait much longer.
+ */
+static inline void gram_wait_a_little(int64_t passed, int64_t most)
+{
+    const int64_t eighth = passed / 8;
+    const struct timespec nap = {.tv_nsec = (long)(eighth < most ? eighth : most)};
+
+    if (passed < 200000)
+        (void)sched_yield();
+    else
+        (void)nanosleep(&nap, NULL);
+}
 
 struct gram_communicator {
     gram_context *g; /* whose memory it lives in */

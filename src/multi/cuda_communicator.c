@@ -15,13 +15,11 @@
 #include "cuda/cuda_ops.h"
 #include "cuda/nccl.h"
 #include "cuda_watch.h"
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 enum {
-    BRIEFLY = 200000 /* ns that a wait lasts before the thread sleeps */
+    NAP = 50000 /* ns, the longest: what NCCL has begun goes on only while the host looks */
 };
 
 /* ---- The library ----------------------------------------------------------------------------- */
@@ -103,17 +101,13 @@ static gram_status gone(gram_context *g, const struct nccl_state *state)
 /* Gives the processor away between two looks; fails where the others do not come. */
 static gram_status wait_more(gram_context *g, const struct nccl_state *state, int64_t start)
 {
-    const struct timespec nap = {.tv_nsec = 50000};
-    int64_t passed = gram_nanoseconds() - start;
+    const int64_t passed = gram_nanoseconds() - start;
 
     if ((double)passed * 1e-9 > state->timeout)
         return gram_fail(g, GRAM_DEVICE_FAILED,
                          "the other ranks did not make the call within %g s, which is the timeout",
                          state->timeout);
-    if (passed < BRIEFLY)
-        (void)sched_yield();
-    else
-        (void)nanosleep(&nap, NULL);
+    gram_wait_a_little(passed, NAP);
     return GRAM_OK;
 }
 

@@ -5,6 +5,10 @@
  * one message from each rank to each, cut where MPI counts with an int: what MPI_Alltoallv does,
  * whose offsets are ints as well.
  *
+ * MPI's own waits ask all the time, so that ranks that wait for one that computes alone take a
+ * processor each, which that one may lack.  Here everything is begun and asked for: often at first,
+ * then between naps.
+ *
  * For programs that do not know MPI it is begun and ended here.  MPI can be begun once per process,
  * and whoever begins it ends it.  Where that was done here, it is ended when the process exits.
  * MPI_Finalize waits for all ranks; one that exits because it has failed by itself, while the
@@ -133,7 +137,9 @@ static gram_status find_comm(gram_context *g, const struct gram_mpi_ranks *ranks
 
 enum {
     PIECE = 1 << 30, /* most bytes of a message */
-    TAG = 1
+    TAG = 1,
+    LONG_NAP = 1000000, /* ns, the longest in an agreement, to which ranks come after their work */
+    NAP = 50000         /* where data are on their way, which MPI moves only while it is asked */
 };
 
 struct mpi_state {
@@ -142,12 +148,29 @@ struct mpi_state {
     size_t bytes;          /* of the requests */
 };
 
+/* Waits for what was begun, with naps of at most so many ns. */
+static gram_status wait_for(gram_context *g, int count, MPI_Request *requests, int64_t nap)
+{
+    const int64_t start = gram_nanoseconds();
+    int done = 0;
+
+    for (;;) {
+        TRY(check(g, MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE), "MPI_Testall"));
+        if (done)
+            return GRAM_OK;
+        gram_wait_a_little(gram_nanoseconds() - start, nap);
+    }
+}
+
 static gram_status largest(gram_context *g, gram_communicator *c, int64_t *values, int count)
 {
     struct mpi_state *state = c->state;
+    MPI_Request request;
 
-    return check(g, MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_INT64_T, MPI_MAX, state->comm),
-                 "MPI_Allreduce");
+    TRY(check(
+        g, MPI_Iallreduce(MPI_IN_PLACE, values, count, MPI_INT64_T, MPI_MAX, state->comm, &request),
+        "MPI_Iallreduce"));
+    return wait_for(g, 1, &request, LONG_NAP);
 }
 
 static void close_mpi(gram_context *g, gram_communicator *c)
@@ -295,7 +318,7 @@ static gram_status exchange(gram_context *g, gram_communicator *c, const struct 
     keep_own(c, e);
     for (size_t done = 0; requests > 0; done += PIECE) {
         TRY(start(g, c, e, done, &requests));
-        TRY(check(g, MPI_Waitall(requests, state->requests, MPI_STATUSES_IGNORE), "MPI_Waitall"));
+        TRY(wait_for(g, requests, state->requests, NAP));
     }
     return GRAM_OK;
 }

@@ -10,6 +10,7 @@
 #  include <dlfcn.h>
 #  include <stdlib.h>
 #  include <string.h>
+#  include <time.h>
 #  include <unistd.h>
 
 /* ---- One rank has trouble ------------------------------------------------------------------ */
@@ -206,6 +207,30 @@ static void bytes_come_to_the_first_rank(struct harness *h)
           "nothing is something");
 }
 
+static double seconds_of(clockid_t clock)
+{
+    struct timespec t;
+
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Rank 0 does something else for 0.4 s.  MPI's own waits would take all of that time of a
+ * processor, unless others want it; a load on the machine makes what is taken less, not more. */
+static void ranks_that_wait_leave_their_processors(struct harness *h)
+{
+    const struct timespec busy = {.tv_nsec = 400000000};
+    double taken = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+    gram_status status;
+
+    if (mpi_rank() == 0)
+        nanosleep(&busy, NULL);
+    status = gram_communicator_agree(h->g, mpi_ranks(h), GRAM_OK);
+    CHECK(h, status == GRAM_OK, "%s", gram_message(h->g));
+    taken = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - taken;
+    CHECK(h, taken < 0.2, "a wait of 0.4 s took %g s of a processor", taken);
+}
+
 /* A folder in which libgram_mpi.so is another library. */
 static void spoil_plugin(struct harness *h, char folder[64])
 {
@@ -324,6 +349,7 @@ int main(int argc, char **argv)
         {  "a communicator needs memory everywhere",   a_communicator_needs_memory_everywhere},
         {           "a rank may fail before a call",            a_rank_may_fail_before_a_call},
         {            "bytes come to the first rank",             bytes_come_to_the_first_rank},
+        {  "ranks that wait leave their processors",   ranks_that_wait_leave_their_processors},
         {     "a rank without the library ends all",      a_rank_without_the_library_ends_all},
         {          "a communicator has other names",           a_communicator_has_other_names},
         {                      "bad input is named",                       bad_input_is_named},
