@@ -78,7 +78,8 @@ const struct command cmd_cdist = {
     .details =
         "Writes the matrix D[i,j] = (sum over k of |X[i,k] - Y[j,k]|^p)^(1/p). Without Y, it "
         "computes the distances between the rows of X, in half the time.\n\n"
-        "X and Y are numeric tables in text or .npy arrays; arrays with more than two dimensions "
+        "X and Y are numeric tables in text, Parquet, Arrow or Feather files, or .npy "
+        "arrays; arrays with more than two dimensions "
         "are batches of matrices. A row that holds a missing number has the distance NaN to all "
         "others. --metric names another distance; nan-euclidean takes a missing number as unknown "
         "and measures what both rows have.",

@@ -366,7 +366,8 @@ const struct command cmd_eigh = {
     .details =
         "Computes the eigenvalues of the symmetric matrix A in ascending order, and its "
         "orthonormal eigenvectors, one per column: all of them, or those that --range, --largest, "
-        "--smallest or --values select. A is a numeric table in text or an .npy array; an array "
+        "--smallest or --values select. A is a numeric table in a file of text, Parquet, Arrow or "
+        "Feather, or an .npy array; an array "
         "with more than two dimensions is a batch of matrices.\n\n"
         "The exit status is 1, and nothing is written, if a matrix holds NaN or infinity. With "
         "--values, the results of matrices of a batch that have fewer values in the interval than "

@@ -89,7 +89,8 @@ const struct command cmd_kernel = {
         "With --metric, d is another distance, such as chi2, for which laplace is the exponential "
         "chi-squared kernel. --weights multiplies each term |X[i,k] - Y[j,k]|^p of the p-norm, or "
         "the terms of the metric.\n\n"
-        "X and Y are numeric tables in text or .npy arrays; arrays with more than two dimensions "
+        "X and Y are numeric tables in text, Parquet, Arrow or Feather files, or .npy "
+        "arrays; arrays with more than two dimensions "
         "are batches of matrices.",
     .examples =
         "  gram kernel points.csv --kernel laplace --bandwidth 10 -o kernel.npy\n"

@@ -86,29 +86,6 @@ static enum exit_status check_utf8(const struct csv_scan *s, const struct csv_fi
                            *(const unsigned char *)bad);
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static enum exit_status check_distinct(const struct table *t, const char *path, struct failure *why)
-{
-    const char **names = malloc((size_t)t->width * sizeof *names);
-    enum exit_status status = CLI_OK;
-
-    if (!names)
-        return fail_memory(why, "the names of the columns");
-    for (int64_t c = 0; c < t->width; c++)
-        names[c] = t->columns[c].name;
-    qsort(names, (size_t)t->width, sizeof *names, compare_names);
-    for (int64_t c = 1; c < t->width && status == CLI_OK; c++)
-        if (strcmp(names[c - 1], names[c]) == 0)
-            status = fail(why, CLI_BAD_DATA, "%s: two columns are called \"%.200s\"%s", path,
-                          names[c], table_header_hint(t));
-    free(names);
-    return status;
-}
-
 /* Columns called 0, 1, 2, ... */
 static void number_columns(struct table *t)
 {
@@ -138,7 +115,7 @@ static enum exit_status name_columns(struct csv_scan *s, struct table *t, struct
             name += sprintf(name, "%lld", (long long)c);
         *name++ = '\0';
     }
-    return check_distinct(t, s->path, why);
+    return table_check_distinct(t, s->path, why);
 }
 
 static enum exit_status read_header(struct csv_scan *s, const struct csv_options *options,

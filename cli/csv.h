@@ -79,6 +79,9 @@ void table_free(struct table *t);
 /* Index of the column of that name, -1 if there is none. */
 int64_t table_find(const struct table *t, const char *name);
 
+/* Refuses a table in which two columns have the same name. */
+enum exit_status table_check_distinct(const struct table *t, const char *path, struct failure *why);
+
 /* A hint to add to a message about the names of columns if these look like data; otherwise "". */
 const char *table_header_hint(const struct table *t);
 

@@ -31,6 +31,29 @@ int64_t table_find(const struct table *t, const char *name)
     return -1;
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+enum exit_status table_check_distinct(const struct table *t, const char *path, struct failure *why)
+{
+    const char **names = malloc(((size_t)t->width + 1) * sizeof *names);
+    enum exit_status status = CLI_OK;
+
+    if (!names)
+        return fail_memory(why, "the names of the columns");
+    for (int64_t c = 0; c < t->width; c++)
+        names[c] = t->columns[c].name;
+    qsort(names, (size_t)t->width, sizeof *names, compare_names);
+    for (int64_t c = 1; c < t->width && status == CLI_OK; c++)
+        if (strcmp(names[c - 1], names[c]) == 0)
+            status = fail(why, CLI_BAD_DATA, "%s: two columns are called \"%.200s\"%s", path,
+                          names[c], table_header_hint(t));
+    free(names);
+    return status;
+}
+
 enum exit_status table_fail(const struct table *t, const char *path, int64_t row, int64_t column,
                             struct failure *why, const char *format, ...)
 {

@@ -32,7 +32,7 @@ static const struct {
        "7zXZ",  5,                   "xz",   through_xzcat     },
     {"\x28\xb5\x2f\xfd",  4,                 "zstd", through_zstdcat},
     {            "PAR1",  4,              "Parquet",         parquet},
-    {          "ARROW1",  6,     "Feather or Arrow",         feather},
+    {            "FEA1",  4, "Feather of version 1",         feather},
     {          "PK\3\4",  4, "zip or a spreadsheet",             zip},
     { "SQLite format 3", 15,    "a SQLite database",        database},
     {         "\x89HDF",  4,                 "HDF5",           other},

@@ -1,9 +1,10 @@
 /*
- * load.c - reads tables for the machine, from text, .npy or Parquet files
+ * load.c - reads tables for the machine, from text, .npy, Parquet or Arrow files
  *
  * SPDX-License-Identifier: MIT
  */
 #include "load.h"
+#include "arrow.h"
 #include "npy.h"
 #include "parquet.h"
 #include <stdlib.h>
@@ -93,11 +94,21 @@ static enum exit_status table_from_npy(const struct npy *a, const char *path,
     return take_columns(a, t, why);
 }
 
+enum exit_status load_columns(FILE *file, const char *path, const struct csv_options *options,
+                              struct table *out, struct failure *why)
+{
+    struct text text;
+
+    *out = (struct table){0};
+    TRY(text_read_stream(file, path, &text, why));
+    return arrow_is(&text) ? arrow_parse(text, path, options, out, why)
+                           : csv_parse(text, path, options, out, why);
+}
+
 enum exit_status load_table(const char *path, const struct csv_options *options, struct table *out,
                             struct failure *why)
 {
     FILE *file;
-    struct text text;
     struct npy array;
     int is_npy;
     enum exit_status status;
@@ -114,9 +125,7 @@ enum exit_status load_table(const char *path, const struct csv_options *options,
         if (status != CLI_OK)
             table_free(out);
     } else {
-        status = text_read_stream(file, path, &text, why);
-        if (status == CLI_OK)
-            status = csv_parse(text, path, options, out, why);
+        status = load_columns(file, path, options, out, why);
     }
     text_close(file);
     return status;

@@ -1,5 +1,5 @@
 /*
- * load.h - reads tables for the machine, from text, .npy or Parquet files
+ * load.h - reads tables for the machine, from text, .npy, Parquet or Arrow files
  *
  * SPDX-License-Identifier: MIT
  */
@@ -12,6 +12,13 @@
  * UTF-8 text.  Close it with text_close.
  */
 enum exit_status load_open(const char *path, FILE **file, int *is_npy, struct failure *why);
+
+/*
+ * Reads the rest of a file that is no .npy file, as text or as one of Arrow, whose first bytes tell
+ * the one from the other.
+ */
+enum exit_status load_columns(FILE *file, const char *path, const struct csv_options *options,
+                              struct table *out, struct failure *why);
 
 /*
  * A table for the machine.  A .npy file is a matrix (a vector is one column) whose columns are

@@ -136,8 +136,9 @@ void manual_page(struct output *out)
     output_text(
         out,
         "Tables are text (CSV or TSV, with quoted fields, LF or CRLF line ends and a "
-        "header line), NumPy\n.I .npy\nfiles or Parquet files; the contents decide. A hyphen is "
-        "standard input or output. An empty field, NA, N/A, NaN, null or ? is a "
+        "header line), NumPy\n.I .npy\nfiles, Parquet files, or Arrow files and streams "
+        "(Feather); the contents decide. A hyphen is standard "
+        "input or output. An empty field, NA, N/A, NaN, null or ? is a "
         "missing value. Output files are replaced as a whole or not at all, and a file that "
         "is an input of the same command is never written.\n"
         ".SH COMMANDS\n");

@@ -147,10 +147,7 @@ enum exit_status matrix_load(const char *path, const struct input_settings *inpu
             status = matrix_from_npy(&array, dtype, out, why);
         free(array.data);
     } else {
-        struct text text;
-        status = text_read_stream(file, path, &text, why);
-        if (status == CLI_OK)
-            status = csv_parse(text, path, &options, &table, why);
+        status = load_columns(file, path, &options, &table, why);
         if (status == CLI_OK)
             status = matrix_from_table(&table, dtype, out, why);
         table_free(&table);

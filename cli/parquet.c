@@ -13,10 +13,9 @@
  * SPDX-License-Identifier: MIT
  */
 #include "parquet.h"
-#include "csv_scan.h"
+#include "typed.h"
 #include <dlfcn.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -130,17 +129,11 @@ static enum exit_status duckdb_load(struct duckdb *d, const char *path, struct f
 
 /* ---- A file that is being read --------------------------------------------------------------- */
 
-enum source_kind {
-    SOURCE_IGNORED,
-    SOURCE_NUMBER, /* cast to DOUBLE */
-    SOURCE_TEXT,   /* cast to VARCHAR */
-    SOURCE_PARSED  /* VARCHAR, which is read as numbers */
-};
-
 struct source {
     enum source_kind kind;
     bool whole; /* whole numbers */
     bool zoned; /* times, which are stored as those of UTC */
+    bool fine;  /* times in nanoseconds */
 };
 
 struct reading {
@@ -178,7 +171,10 @@ static void put_value(FILE *sql, const struct reading *r, int64_t c)
     const long long column = (long long)c;
 
     if (r->sources[c].zoned)
-        fprintf(sql, "CAST(make_timestamp(epoch_us(c%lld)) AS VARCHAR)", column);
+        fprintf(sql,
+                r->sources[c].fine ? "CAST(make_timestamp_ns(epoch_ns(c%lld)) AS VARCHAR)"
+                                   : "CAST(make_timestamp(epoch_us(c%lld)) AS VARCHAR)",
+                column);
     else
         fprintf(sql, "CAST(c%lld AS %s)", column,
                 r->sources[c].kind == SOURCE_NUMBER ? "DOUBLE" : "VARCHAR");
@@ -316,8 +312,7 @@ static enum exit_status keep(struct reading *r, char *block, const char *text, s
 {
     if (size + 1 > r->bytes - r->used)
         return changed(r);
-    if (memchr(text, '\0', size))
-        return fail(r->why, CLI_BAD_DATA, "%s: a text has a NUL byte", text_name(r->path));
+    TRY(typed_check_text(r->path, text, size, r->why));
     *out = memcpy(block + r->used, text, size);
     block[r->used + size] = '\0';
     r->used += size + 1;
@@ -350,30 +345,28 @@ static bool begins(const char *type, const char *with)
     return strncmp(type, with, strlen(with)) == 0;
 }
 
-/* How a column of a type of DuckDB is read.  False: its values are neither numbers nor text. */
-static bool choose_source(const char *type, enum column_kind wanted, struct source *out)
+/* What the values of a type of DuckDB are, and how they are cast. */
+static enum typed_values values_of(const char *type, struct source *out)
 {
     static const char *const whole[] = {"TINYINT",  "SMALLINT",  "INTEGER",  "BIGINT",  "HUGEINT",
                                         "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"};
-    static const char *const real[] = {"FLOAT", "DOUBLE"};
-    static const char *const text[] = {"VARCHAR", "BOOLEAN", "UUID", "DATE", "TIME", "INTERVAL"};
+    static const char *const real[] = {"FLOAT", "DOUBLE", "NULL", "\"NULL\""};
+    static const char *const text[] = {"VARCHAR", "UUID", "DATE", "TIME", "TIME_NS", "INTERVAL"};
     const size_t length = strlen(type);
-    bool number, texts;
 
     *out = (struct source){.whole = is_one_of(type, whole, LENGTH(whole)),
-                           .zoned = strcmp(type, "TIMESTAMP WITH TIME ZONE") == 0};
-    if (wanted == COLUMN_IGNORED)
-        return true;
+                           .zoned = strcmp(type, "TIMESTAMP WITH TIME ZONE") == 0 ||
+                                    strcmp(type, "TIMESTAMPTZ_NS") == 0,
+                           .fine = strcmp(type, "TIMESTAMPTZ_NS") == 0};
     if (length > 0 && type[length - 1] == ']') /* a list */
-        return false;
-    number = out->whole || is_one_of(type, real, LENGTH(real)) || begins(type, "DECIMAL(");
-    texts =
-        is_one_of(type, text, LENGTH(text)) || begins(type, "ENUM(") || begins(type, "TIMESTAMP");
-    if (number || (strcmp(type, "BOOLEAN") == 0 && wanted == COLUMN_NUMBER))
-        out->kind = wanted == COLUMN_TEXT ? SOURCE_TEXT : SOURCE_NUMBER;
-    else
-        out->kind = wanted == COLUMN_NUMBER ? SOURCE_PARSED : SOURCE_TEXT;
-    return number || texts;
+        return TYPED_OTHERS;
+    if (out->whole || is_one_of(type, real, LENGTH(real)) || begins(type, "DECIMAL("))
+        return TYPED_NUMBERS;
+    if (strcmp(type, "BOOLEAN") == 0)
+        return TYPED_TRUTH;
+    if (is_one_of(type, text, LENGTH(text)) || begins(type, "ENUM(") || begins(type, "TIMESTAMP"))
+        return TYPED_TEXTS;
+    return TYPED_OTHERS;
 }
 
 /* The names and the types of the columns. */
@@ -383,42 +376,26 @@ static enum exit_status take_description(struct reading *r, void *chunk, int64_t
     struct table *t = r->table;
 
     for (int64_t i = 0; i < rows; i++, r->row++) {
-        struct column *column = t->columns + r->row;
-        enum column_kind wanted = COLUMN_ANY;
+        struct source *source = r->sources + r->row;
+        enum typed_values values;
         char type[64];
         size_t size;
         const char *text;
         if (r->row >= t->width)
             return changed(r);
         text = text_at(&names, i, &size);
-        TRY(keep(r, t->names, text, size, &column->name));
+        TRY(keep(r, t->names, text, size, &t->columns[r->row].name));
         text = text_at(&types, i, &size);
         /* The end tells a list from its elements. */
         if (size < sizeof type || text[size - 1] != ']')
             snprintf(type, sizeof type, "%.*s", (int)size, text);
         else
             snprintf(type, sizeof type, "%.*s...]", 40, text);
-        if (r->options->kind)
-            wanted = r->options->kind(r->options->user, column->name);
-        if (!choose_source(type, wanted, &r->sources[r->row]))
-            return fail(r->why, CLI_BAD_DATA,
-                        "%s: column \"%.200s\" is of type %s, expected numbers, text or dates",
-                        text_name(r->path), column->name, type);
-        column->asked = wanted != COLUMN_ANY;
-        column->long_row = -1;
-        column->kind = r->sources[r->row].kind == SOURCE_IGNORED ? COLUMN_IGNORED
-                       : r->sources[r->row].kind == SOURCE_TEXT  ? COLUMN_TEXT
-                                                                 : COLUMN_NUMBER;
+        values = values_of(type, source);
+        TRY(typed_choose(&t->columns[r->row], (struct typed_type){values, type}, r->options,
+                         r->path, &source->kind, r->why));
     }
     return CLI_OK;
-}
-
-static bool is_missing(const char *text, size_t size)
-{
-    /* csv_is_missing only reads what the pointers, which fields that are changed need, point to. */
-    const struct csv_field field = {.begin = (char *)text, .end = (char *)text + size};
-
-    return csv_is_missing(&field);
 }
 
 static enum exit_status take_texts(struct reading *r, int64_t c, const struct vector *v,
@@ -430,7 +407,7 @@ static enum exit_status take_texts(struct reading *r, int64_t c, const struct ve
         size_t size = 0;
         const char *text = is_null(v, i) ? NULL : text_at(v, i, &size);
         out[i] = NULL;
-        if (text && !is_missing(text, size))
+        if (text && !typed_is_missing(text, size))
             TRY(keep(r, r->table->text, text, size, &out[i]));
     }
     return CLI_OK;
@@ -442,18 +419,13 @@ static enum exit_status take_parsed(struct reading *r, int64_t c, const struct v
     double *out = r->table->columns[c].numbers + r->row;
 
     for (int64_t i = 0; i < rows; i++) {
-        char quoted[TEXT_QUOTED];
         size_t size = 0;
         const char *text = is_null(v, i) ? NULL : text_at(v, i, &size);
-        char copy[64]; /* csv_is_number reads up to a byte that is part of no number */
         out[i] = NAN;
-        if (!text || is_missing(text, size))
+        if (!text || typed_is_missing(text, size))
             continue;
-        snprintf(copy, sizeof copy, "%.*s", (int)size, text);
-        if (size >= sizeof copy || !csv_is_number(copy, size, r->options->comma, &out[i]))
-            return table_fail(r->table, r->path, r->row + i, c, r->why,
-                              "the value is %s, expected a number",
-                              text_quote(quoted, text, text + size));
+        TRY(typed_parse(r->table, r->path, r->row + i, c, r->options,
+                        (struct typed_text){text, size}, r->why));
     }
     return CLI_OK;
 }
@@ -465,8 +437,8 @@ static void take_numbers(struct reading *r, int64_t c, const struct vector *v, i
 
     for (int64_t i = 0; i < rows; i++) {
         out[i] = is_null(v, i) ? NAN : ((const double *)v->data)[i];
-        if (r->sources[c].whole && column->long_row < 0 && fabs(out[i]) > 0x1p53)
-            column->long_row = r->row + i;
+        if (r->sources[c].whole)
+            typed_note_whole(column, r->row + i);
     }
 }
 
@@ -520,17 +492,9 @@ static enum exit_status read_rows(struct reading *r)
     t->text = malloc(r->bytes + 1);
     if (!t->text)
         return fail_memory(r->why, "the text of the table");
-    for (int64_t c = 0; c < t->width; c++) {
-        struct column *column = &t->columns[c];
-        const size_t count = (size_t)t->rows + 1;
-        if (column->kind == COLUMN_NUMBER)
-            column->numbers = malloc(count * sizeof *column->numbers);
-        else if (column->kind == COLUMN_TEXT)
-            column->texts = malloc(count * sizeof *column->texts);
-        if (column->kind != COLUMN_IGNORED && !column->numbers && !column->texts)
-            return fail_memory(r->why, "the table");
-        wanted += column->kind != COLUMN_IGNORED;
-    }
+    TRY(typed_allocate(t, r->why));
+    for (int64_t c = 0; c < t->width; c++)
+        wanted += t->columns[c].kind != COLUMN_IGNORED;
     r->row = 0;
     if (wanted == 0)
         return CLI_OK;

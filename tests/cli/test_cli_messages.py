@@ -117,7 +117,7 @@ FOREIGN = [
     (b"BZh91AY", "bzip2", "bzcat 'x.dat' | gram COMMAND -"),
     (b"\xfd7zXZ\0\0", "xz", "xzcat 'x.dat' | gram COMMAND -"),
     (b"\x28\xb5\x2f\xfd\0", "zstd", "zstdcat 'x.dat' | gram COMMAND -"),
-    (b"ARROW1\0\0", "Feather or Arrow", 'pandas.read_feather("x.dat").to_csv('),
+    (b"FEA1\0\0", "Feather of version 1", 'pandas.read_feather("x.dat").to_csv('),
     (b"PK\x03\x04\0", "zip or a spreadsheet", "unpack 'x.dat', or save the sheet as CSV"),
     (b"SQLite format 3\0", "a SQLite database", "sqlite3 -header -csv 'x.dat'"),
     (b"\x89HDF\r\n", "HDF5", "make CSV or .npy of 'x.dat' first"),
