@@ -7,7 +7,16 @@ set(GRAM_MPI_FOUND no)
 if(SKBUILD AND NOT GRAM_PYTHON_MPI) # a wheel has no use for it
     return()
 endif()
-if(GRAM_MPI AND NOT "${GRAM_SANITIZE}" MATCHES thread) # which does not see into MPI
+# A compiler of MPI without its headers, as in Debian's openmpi-bin alone, ends FindMPI in an error.
+find_program(GRAM_MPICC mpicc)
+mark_as_advanced(GRAM_MPICC)
+set(GRAM_MPI_HEADERS 0)
+if(GRAM_MPICC)
+    execute_process(COMMAND "${GRAM_MPICC}" -include mpi.h -E -xc /dev/null
+        RESULT_VARIABLE GRAM_MPI_HEADERS OUTPUT_QUIET ERROR_QUIET)
+endif()
+if(GRAM_MPI AND GRAM_MPI_HEADERS EQUAL 0
+        AND NOT "${GRAM_SANITIZE}" MATCHES thread) # which does not see into MPI
     find_package(MPI QUIET COMPONENTS C)
 endif()
 if(NOT MPI_C_FOUND OR NOT GRAM_MPI)

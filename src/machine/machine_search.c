@@ -97,15 +97,23 @@ static struct chosen nothing(const struct trial *start)
     return c;
 }
 
-/* The best trial with a metric, or the one without if it is better. */
-static struct trial *best_of(struct trial *plain, struct trial *learned)
+/* The best trial with a metric. */
+static struct trial *best_learned(struct trial *learned)
 {
-    struct trial *best = plain;
+    struct trial *best = &learned[FORMS - 1];
 
-    for (int form = FORMS - 1; form >= 0; form--)
+    for (int form = FORMS - 2; form >= 0; form--)
         if (learned[form].score <= best->score)
             best = &learned[form];
     return best;
+}
+
+/* The same, or the trial without a metric if that is better. */
+static struct trial *best_of(struct trial *plain, struct trial *learned)
+{
+    struct trial *best = best_learned(learned);
+
+    return best->score <= plain->score ? best : plain;
 }
 
 /* Whether a trial is so much worse than the best one that more rows, or another bandwidth, are not
@@ -461,9 +469,9 @@ static gram_status levels(gram_context *g, struct search *s, const struct effort
 /* The winner: a metric has to be worth it. */
 static struct trial *winner_of(struct chosen *c)
 {
-    struct trial none = {.score = INFINITY}, *best = best_of(&none, c->learned);
+    struct trial *best = best_learned(c->learned);
 
-    return best != &none && best->score < 0.995 * c->plain.score ? best : &c->plain;
+    return best->score < 0.995 * c->plain.score ? best : &c->plain;
 }
 
 /* Both levels.  A search begins with the choice that would be made without one, and goes on with
@@ -473,7 +481,6 @@ static gram_status all_levels(gram_context *g, struct search *s, const struct tr
 {
     const double started = s->job->started, limit = time_limit(s);
     const bool searches = s->job->o.search > 0;
-    struct trial none = {.score = INFINITY};
     struct chosen more;
 
     if (searches) {
@@ -496,7 +503,7 @@ static gram_status all_levels(gram_context *g, struct search *s, const struct tr
     if (!isfinite(more.plain.score))
         return GRAM_OK;
     /* Where there was no time for metrics, those of fewer rows may still be better. */
-    if (isfinite(best_of(&none, more.learned)->score) || winner_of(c)->score >= more.plain.score)
+    if (isfinite(best_learned(more.learned)->score) || winner_of(c)->score >= more.plain.score)
         *c = more;
     return GRAM_OK;
 }
@@ -536,7 +543,7 @@ static gram_status run(gram_context *g, struct search *s, struct machine_recipe 
     if (!isfinite(c.plain.score)) /* no time for a single trial: the defaults stand */
         return GRAM_OK;
     s->job->without = c.plain.score;
-    s->job->with = best_of(&start, c.learned)->score;
+    s->job->with = best_learned(c.learned)->score;
     best = winner_of(&c);
     if (s->wide)
         TRY(gram_machine_wide_choose(g, s->job, best->transform, &best->params));

@@ -21,7 +21,7 @@ subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 """
 MATRIX = 4 * ROWS**2  # bytes, in f32: 10 % of it is more than a process takes
-BUFFER = 2 * 2**25  # of BLAS: for a further thread that calls it, and for one of its own
+BUFFER = 2**25  # of BLAS, for every thread that calls it and for one of its own: never given back
 RANK = 800  # of the preconditioner at so many rows: gram_machine_preconditioner_rank
 
 
@@ -52,13 +52,13 @@ def peak_of(*arguments):
 
 def test_cholesky_holds_one_matrix(table):
     peak = peak_bytes(table, "--fixed", "--solver", "cholesky")
-    assert MATRIX < peak <= 1.1 * MATRIX + BUFFER  # at least the matrix: the peak is really seen
+    assert MATRIX < peak <= 1.1 * MATRIX + 2 * BUFFER  # at least: the peak is seen
 
 
 def test_conjugate_gradients_hold_half_a_matrix_and_the_preconditioner(table):
     peak = peak_bytes(table)
     least = MATRIX / 2 + 4 * 2 * RANK * ROWS
-    assert least < peak <= 1.1 * least + BUFFER
+    assert least < peak <= 1.1 * least + 3 * BUFFER  # the halves of a search call it side by side
 
 
 def test_feature_learning_holds_no_more_than_a_matrix(table):

@@ -196,6 +196,17 @@ def long_command(method):
             "--checkpoint-iterations", "3", "-o", "a.npy", "--json"]  # fmt: skip
 
 
+def wait_for_a_checkpoint(running, path):
+    """Until the process has written its next checkpoint, or has ended."""
+
+    def written():
+        return path.stat().st_mtime_ns if path.exists() else None
+
+    before = written()
+    while running.poll() is None and written() == before:
+        time.sleep(0.002)
+
+
 def test_a_checkpoint_of_a_limit_and_of_the_end(files):
     options = [*KERNEL, "-r", 1e-3, "--method", "cg", "--rank", 3, "-t", 1e-9, "-o", "a.npy"]
     whole = gram_json("krr", "x.npy", "y.npy", *options, "--checkpoint", "whole.gram")
@@ -221,8 +232,9 @@ def test_a_process_that_is_ended_goes_on(files, number, method):
     command = long_command(method)
     subprocess.run([*command, "--checkpoint", "whole.gram"], check=True, stdout=subprocess.PIPE)
     ends = 0
-    for wait in (0.15, 0.4, 0.3):
+    for wait in (0, 0.02, 0.05):
         with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+            wait_for_a_checkpoint(running, files / "c.gram")
             time.sleep(wait)
             running.send_signal(number)
             _, said = running.communicate(timeout=60)
