@@ -584,6 +584,20 @@ static PyObject *solve(struct request *r, PyObject *const *v)
     return py_end(&r->call, status);
 }
 
+/* A producer whose batches are released here may be of Python, and wants no exception to be set. */
+static void close_request(struct request *r)
+{
+    PyObject *raised[3];
+
+    PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
+    Py_XDECREF(r->path);
+    Py_XDECREF(r->source.read);
+    gram_rows_close(&r->source.rows);
+    for (int i = 0; i < 3; i++)
+        Py_XDECREF(r->source.raised[i]);
+    PyErr_Restore(raised[0], raised[1], raised[2]);
+}
+
 PyObject *py_krr_solve(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     struct py_state *state = py_state_of(module);
@@ -593,10 +607,6 @@ PyObject *py_krr_solve(PyObject *module, PyObject *const *args, Py_ssize_t nargs
     if (!py_parse(state, &signature, args, nargs, kwnames, v) && !read_limits(v, &r) &&
         !read_choices(v, &r) && !read_checkpoint(v, &r) && !py_open(&r.call, state, signature.name))
         result = solve(&r, v);
-    Py_XDECREF(r.path);
-    Py_XDECREF(r.source.read);
-    gram_rows_close(&r.source.rows);
-    for (int i = 0; i < 3; i++)
-        Py_XDECREF(r.source.raised[i]);
+    close_request(&r);
     return result;
 }

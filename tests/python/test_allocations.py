@@ -16,9 +16,12 @@ SHIM = pathlib.Path(os.environ.get("GRAM_BUILD_DIR", "build")).resolve() / "test
 MOST = 40  # allocations of a call that are tried
 
 SCRIPT = f"""
-import ctypes, gc, os, pickle, tempfile
+import ctypes, gc, os, pickle, sys, tempfile
 import numpy as np
 import gram
+
+sys.path.append({str(pathlib.Path(__file__).parent)!r})
+from arrow_stream import Batches
 
 shim = ctypes.CDLL({str(SHIM)!r})
 arm, live = shim.failing_malloc_arm, shim.failing_malloc_live
@@ -43,6 +46,15 @@ def save_and_load_levels():
     shops.save(path)
     return gram.Machine.load(path).predict(shop)
 
+def rows_of_a_stream():
+    batches = Batches(x, 2) # of more than there is room for at first
+    try:
+        return gram.krr_solve(None, x[:, 1], rows=batches, ridge=1.0, method="cg", bandwidth=2.0)
+    finally:
+        if batches.live:
+            wrong.append(f"{{batches.live}} pieces of an Arrow stream are not released")
+
+wrong = []
 calls = {{
     "cdist": lambda: gram.cdist(x, p=1.3),
     "fit": lambda: gram.Machine.fit(table, x[:, 1]).predict(table),
@@ -55,8 +67,8 @@ calls = {{
         shop, [float(i % 10) for i in range(40)], search=-1).predict(shop),
     "save and load levels": save_and_load_levels,
     "pickle": lambda: pickle.loads(pickle.dumps(machine)).predict(table),
+    "rows of an Arrow stream": rows_of_a_stream,
 }}
-wrong = []
 for name, call in calls.items():
     right = [call() for _ in range(3)][0]
     arm(0)
@@ -106,4 +118,4 @@ def test_allocations_of_the_extension():
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
-    assert done.stdout.count("\n") == 9 and "cdist 0 0\n" in done.stdout
+    assert done.stdout.count("\n") == 10 and "cdist 0 0\n" in done.stdout
