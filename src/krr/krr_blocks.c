@@ -451,8 +451,8 @@ gram_status gram_krr_blocks(gram_context *g, struct krr_problem *p, struct krr_c
     if (p->keep.file)
         w.rows = p->keep.passes.rows;
     else {
-        status = gram_krr_residual(g, p);
-        w.certificate = gram_seconds() - start;
+        status = gram_krr_first_residual(g, p);
+        w.certificate = p->options.warm_start ? gram_seconds() - start : 0; /* not known yet */
     }
     if (status == GRAM_OK)
         status = blocks_open(g, &w);

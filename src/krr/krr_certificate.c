@@ -16,6 +16,7 @@
 #include "krr_solve.h"
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 gram_status gram_krr_multiply_wide(gram_context *g, struct krr_problem *p, int64_t columns,
                                    const void *v, void *out)
@@ -69,6 +70,17 @@ gram_status gram_krr_residual(gram_context *g, struct krr_problem *p)
     for (int64_t j = 0; status == GRAM_OK && j < p->columns; j++)
         column_residual(p, j);
     return status;
+}
+
+gram_status gram_krr_first_residual(gram_context *g, struct krr_problem *p)
+{
+    const size_t bytes = (size_t)(p->n * p->columns) * sizeof *p->residual;
+
+    if (p->options.warm_start) /* which ranks have in common */
+        return gram_krr_residual(g, p);
+    memcpy(p->residual, p->y, bytes);
+    memcpy(p->norm_r, p->norm_y, (size_t)p->columns * sizeof *p->norm_r);
+    return GRAM_OK;
 }
 
 void gram_krr_targets(struct krr_problem *p)

@@ -692,7 +692,7 @@ static gram_status run(gram_context *g, struct krr_problem *p, gram_krr_report *
     if (!dense)
         TRY(gram_krr_checkpoint_open(g, p));
     if (!p->keep.file)
-        TRY(gram_krr_residual(g, p));
+        TRY(dense ? gram_krr_residual(g, p) : gram_krr_first_residual(g, p));
     if (dense)
         return GRAM_OK;
     report->method = GRAM_KRR_CG;

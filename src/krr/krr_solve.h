@@ -155,6 +155,8 @@ gram_status gram_krr_multiply_wide(gram_context *g, struct krr_problem *p, int64
                                    const void *v, void *out);
 /* residual and norm_r of alpha, by a product in f64. */
 gram_status gram_krr_residual(gram_context *g, struct krr_problem *p);
+/* The same where a solve begins: without a warm start alpha is 0, and y is what is left. */
+gram_status gram_krr_first_residual(gram_context *g, struct krr_problem *p);
 /* The largest norm_r / target, at most 1 where every column is good enough. */
 double gram_krr_excess(const struct krr_problem *p);
 /* target of the options. */

@@ -339,10 +339,10 @@ static gram_status set_diagonal(gram_context *g, const gram_tensor *matrix, doub
 static gram_status multiply_factor(gram_context *g, const struct krr_preconditioner *p, void *wide,
                                    gram_tensor *square)
 {
-    gram_matmul_options options = GRAM_MATMUL_OPTIONS_INIT;
+    gram_syrk_ema_options options = GRAM_SYRK_EMA_OPTIONS_INIT;
 
     options.beta = gram_number(1);
-    options.c = square;
+    options.sum = 1;
     TRY(set_diagonal(g, square, gram_krr_ranks_is_first(p->ranks) ? p->lambda : 0));
     for (int64_t first = 0; first < p->n; first += WIDE_ROWS) {
         const int64_t count = gram_least(WIDE_ROWS, p->n - first);
@@ -357,10 +357,9 @@ static gram_status multiply_factor(gram_context *g, const struct krr_preconditio
             .wide = true
         };
         const gram_tensor rows = gram_krr_matrix(g, wide, p->rank, count, GRAM_F64);
-        const gram_tensor columns = gram_krr_by_columns(g, wide, count, p->rank, GRAM_F64);
 
         TRY(g->backend->krr->move(g, &op));
-        TRY(gram_matmul_batched(g, &rows, &columns, &options, square));
+        TRY(gram_syrk_ema(g, &rows, &options, square, NULL));
     }
     return krr_add_ranks(g, p, square->data, p->rank * p->rank);
 }

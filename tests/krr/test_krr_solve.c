@@ -463,6 +463,31 @@ static void warm_starts(struct harness *h)
     free(c);
 }
 
+/* Without a guess the residual that the iteration begins with is y, for which no product is spent:
+ * a guess of zeros takes the same steps with one product more. */
+static void the_first_residual_takes_no_product(struct harness *h)
+{
+    for (int blocks = 0; blocks < 2; blocks++) {
+        struct call *c = call_open(h, GRAM_F64, MOST_N, 2);
+        double alpha[LENGTH(c->alpha)];
+        int64_t products;
+
+        c->options.method = blocks ? GRAM_KRR_BLOCKS : GRAM_KRR_CG;
+        CHECK(h, call_run(h, c) == GRAM_OK, "%s", gram_message(h->g));
+        products = c->report.products;
+        memcpy(alpha, c->alpha, sizeof alpha);
+        memset(c->alpha, 0, sizeof c->alpha);
+        c->options.warm_start = 1;
+        CHECK(h, call_run(h, c) == GRAM_OK && c->report.products == products + 1,
+              "%lld and %lld products", (long long)products, (long long)c->report.products);
+        for (int64_t i = 0; i < c->n; i++)
+            for (int64_t j = 0; j < c->columns; j++)
+                CHECK(h, alpha_at(c, i, j) == alpha[i * (COLUMNS + PAD) + j], "row %lld",
+                      (long long)i);
+        free(c);
+    }
+}
+
 /* Conjugate gradients find that a kernel is not positive definite, with a preconditioner too, and
  * so does a factorisation. */
 static void indefinite(struct harness *h)
@@ -747,23 +772,24 @@ static void refuses_and_says_why(struct harness *h)
 }
 
 static const struct test_function tests[] = {
-    {                      "solves",                       solves},
-    {                  "any_layout",                   any_layout},
-    {                "certificates",                 certificates},
-    {                     "refines",                      refines},
-    {"reaches_a_small_ridge_in_f32", reaches_a_small_ridge_in_f32},
-    {                    "held_out",                     held_out},
-    {                      "limits",                       limits},
-    {            "limit_of_a_round",             limit_of_a_round},
-    {                 "warm_starts",                  warm_starts},
-    {                  "indefinite",                   indefinite},
-    {             "without_a_ridge",              without_a_ridge},
-    {               "nothing_to_do",                nothing_to_do},
-    {                   "cancelled",                    cancelled},
+    {                             "solves",                              solves},
+    {                         "any_layout",                          any_layout},
+    {                       "certificates",                        certificates},
+    {                            "refines",                             refines},
+    {       "reaches_a_small_ridge_in_f32",        reaches_a_small_ridge_in_f32},
+    {                           "held_out",                            held_out},
+    {                             "limits",                              limits},
+    {                   "limit_of_a_round",                    limit_of_a_round},
+    {                        "warm_starts",                         warm_starts},
+    {"the_first_residual_takes_no_product", the_first_residual_takes_no_product},
+    {                         "indefinite",                          indefinite},
+    {                    "without_a_ridge",                     without_a_ridge},
+    {                      "nothing_to_do",                       nothing_to_do},
+    {                          "cancelled",                           cancelled},
  /* On the CPU alone: */
-    {  "same_bits_with_any_threads",   same_bits_with_any_threads},
-    {              "without_memory",               without_memory},
-    {        "refuses_and_says_why",         refuses_and_says_why},
+    {         "same_bits_with_any_threads",          same_bits_with_any_threads},
+    {                     "without_memory",                      without_memory},
+    {               "refuses_and_says_why",                refuses_and_says_why},
 };
 
 int main(void)
