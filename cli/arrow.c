@@ -2,10 +2,13 @@
  * arrow.c - the columns of Arrow files and streams as those of a table
  *
  * The messages are read twice.  The first pass counts rows, and checks that every array has the
- * buffers that so many rows need, so that the table has no more room than the input has values.
- * The second pass reads the values.  Texts are copied behind one another into one block of memory,
- * which grows; a column has their places in it until the block is complete.  A dictionary has its
- * values in the same form, and the rows that refer to one share its copy.
+ * buffers that so many rows need.  The second pass reads the values.  A column gets room for those
+ * of a batch when its buffers are unpacked, so that what a compressed buffer states costs nothing
+ * beyond that buffer until it has proved to be true.
+ *
+ * Texts are copied behind one another into one block of memory, which grows; a column has their
+ * places in it until the block is complete.  A dictionary has its values in the same form, and the
+ * rows that refer to one share its copy.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -44,10 +47,12 @@ struct dictionary {
 struct source {
     enum source_kind kind;
     int64_t dictionary; /* its index; -1: there is none */
+    int64_t room;       /* rows that the column of the table can hold */
 };
 
 struct reading {
     struct arrow_input input;
+    struct arrow_unpacker unpacker;
     struct arrow_schema schema;
     const struct csv_options *options;
     struct source *sources;
@@ -333,7 +338,7 @@ static enum exit_status take_values(struct reading *r, struct arrow_batch b, str
     if (status == CLI_OK && d->values->type == ARROW_NULL && array.length > EMPTY_CELLS - d->size)
         status = arrow_broken(&r->input, r->why, "a dictionary has too many values");
     if (status == CLI_OK)
-        status = arrow_array_unpack(&r->input, &array, r->why);
+        status = arrow_array_unpack(&r->unpacker, &r->input, &array, r->why);
     if (status == CLI_OK)
         status = grow(r, d, array.length, &end);
     if (status == CLI_OK)
@@ -397,6 +402,19 @@ static enum exit_status take_indices(struct reading *r, const struct arrow_array
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
+/* Room for more rows of a column: for twice as many as before, but not for more than there are. */
+static enum exit_status make_room(struct reading *r, int64_t column, int64_t more)
+{
+    struct source *source = &r->sources[column];
+    const int64_t wanted = r->row + more, rows = r->table->rows;
+
+    if (wanted <= source->room)
+        return CLI_OK;
+    source->room = source->room > rows / 2 ? rows : 2 * source->room;
+    source->room = source->room > wanted ? source->room : wanted;
+    return typed_grow(&r->table->columns[column], source->room, r->why);
+}
+
 static enum exit_status take_array(struct reading *r, const struct arrow_array *a, int64_t column)
 {
     const struct source *source = &r->sources[column];
@@ -422,7 +440,9 @@ static enum exit_status take_column(struct reading *r, struct arrow_batch *b, in
     enum exit_status status = arrow_array_take(b, stored(field), &array, r->why);
 
     if (status == CLI_OK)
-        status = arrow_array_unpack(&r->input, &array, r->why);
+        status = arrow_array_unpack(&r->unpacker, &r->input, &array, r->why);
+    if (status == CLI_OK)
+        status = make_room(r, column, array.length);
     if (status == CLI_OK)
         status = take_array(r, &array, column);
     if (status == CLI_OK && c->kind == COLUMN_NUMBER && is_whole(&field->values))
@@ -469,7 +489,8 @@ static enum exit_status read_all(struct reading *r)
     TRY(name_columns(r));
     TRY(choose_columns(r));
     TRY(count_rows(r));
-    TRY(typed_allocate(r->table, r->why));
+    for (int64_t c = 0; c < r->table->width; c++)
+        TRY(typed_grow(&r->table->columns[c], 0, r->why));
     TRY(arrow_rewind(&r->input, r->why));
     for (;;) {
         TRY(arrow_next(&r->input, &message, &more, r->why));
@@ -501,6 +522,7 @@ enum exit_status arrow_parse(struct text text, const char *path, const struct cs
         free(r.dictionaries[i].cells.numbers);
         free(r.dictionaries[i].cells.places);
     }
+    arrow_unpacker_close(&r.unpacker);
     free(r.dictionaries);
     free(r.sources);
     free(r.schema.fields);

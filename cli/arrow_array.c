@@ -92,22 +92,14 @@ void arrow_array_free(struct arrow_array *a)
     *a = (struct arrow_array){.values = NULL};
 }
 
-static enum exit_status unpack(const struct arrow_input *in, struct arrow_piece *p,
-                               struct failure *why)
+enum exit_status arrow_array_unpack(struct arrow_unpacker *u, const struct arrow_input *in,
+                                    struct arrow_array *a, struct failure *why)
 {
-    if (p->codec == ARROW_PLAIN)
-        return CLI_OK;
-    return fail(why, CLI_UNSUPPORTED, "%s: its buffers are compressed", text_name(in->path));
-}
-
-enum exit_status arrow_array_unpack(const struct arrow_input *in, struct arrow_array *a,
-                                    struct failure *why)
-{
-    TRY(unpack(in, &a->valid, why));
-    TRY(unpack(in, &a->fixed, why));
-    TRY(unpack(in, &a->text, why));
+    TRY(arrow_unpack(u, in, &a->valid, why));
+    TRY(arrow_unpack(u, in, &a->fixed, why));
+    TRY(arrow_unpack(u, in, &a->text, why));
     for (int64_t i = 0; i < a->viewed_count; i++)
-        TRY(unpack(in, &a->viewed[i], why));
+        TRY(arrow_unpack(u, in, &a->viewed[i], why));
     return CLI_OK;
 }
 

@@ -5,6 +5,7 @@
  */
 #ifndef GRAM_CLI_ARROW_ARRAY_H
 #define GRAM_CLI_ARROW_ARRAY_H
+#include "arrow_unpack.h"
 #include "arrow_value.h"
 
 struct arrow_array {
@@ -27,8 +28,8 @@ enum exit_status arrow_array_take(struct arrow_batch *b, const struct arrow_valu
 void arrow_array_free(struct arrow_array *a);
 
 /* Unpacks the buffers that are compressed; values can be read after this. */
-enum exit_status arrow_array_unpack(const struct arrow_input *in, struct arrow_array *a,
-                                    struct failure *why);
+enum exit_status arrow_array_unpack(struct arrow_unpacker *u, const struct arrow_input *in,
+                                    struct arrow_array *a, struct failure *why);
 
 static inline bool arrow_array_is_missing(const struct arrow_array *a, int64_t at)
 {

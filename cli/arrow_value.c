@@ -150,17 +150,40 @@ double arrow_number(const struct arrow_values *type, const unsigned char *values
     }
 }
 
+/* A number of 1e16 or more with an exponent, and with the fewest digits that read back as it. */
+static void exponent_text(double value, bool narrow, char out[ARROW_TEXT])
+{
+    const int most = narrow ? 8 : 16;
+    char *mark, *end;
+
+    for (int digits = narrow ? 5 : 14; digits <= most; digits++) {
+        double back = 0;
+        snprintf(out, ARROW_TEXT, "%.*e", digits, value);
+        if (number_parse_all(out, &back) && (narrow ? (float)back == (float)value : back == value))
+            break;
+    }
+    mark = end = strchr(out, 'e');
+    while (end[-1] == '0')
+        end--;
+    end -= end[-1] == '.';
+    memmove(end, mark, strlen(mark) + 1);
+}
+
 /* The fewest digits that read back as the number, with .0 behind a whole one, and with an exponent
  * below 1e-4 and from 1e16 on. */
 static int float_text(const unsigned char *from, int bits, char out[ARROW_TEXT])
 {
     const double value = float_number(from, bits);
 
+    if (isfinite(value) && fabs(value) >= 1e16) {
+        exponent_text(value, bits < 64, out);
+        return (int)strlen(out);
+    }
     if (bits == 64)
         number_format(out, value);
     else
         number_format_float(out, (float)value);
-    if (isfinite(value) && fabs(value) < 1e16 && strchr(out, 'e') && fabs(value) >= 1)
+    if (fabs(value) >= 1 && isfinite(value) && strchr(out, 'e'))
         snprintf(out, ARROW_TEXT, "%.1f", value);
     else if (isfinite(value) && !strpbrk(out, ".e"))
         memcpy(out + strlen(out), ".0", 3);

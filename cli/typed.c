@@ -41,19 +41,31 @@ enum exit_status typed_choose(struct column *column, struct typed_type type,
     return CLI_OK;
 }
 
+enum exit_status typed_grow(struct column *column, int64_t rows, struct failure *why)
+{
+    const size_t count = (size_t)rows + 1;
+    void *larger;
+
+    if (column->kind == COLUMN_IGNORED)
+        return CLI_OK;
+    if (count > SIZE_MAX / sizeof(double) - 1)
+        return fail_memory(why, "the table");
+    larger = column->kind == COLUMN_NUMBER
+                 ? realloc(column->numbers, count * sizeof *column->numbers)
+                 : realloc((void *)column->texts, count * sizeof *column->texts);
+    if (!larger)
+        return fail_memory(why, "the table");
+    if (column->kind == COLUMN_NUMBER)
+        column->numbers = larger;
+    else
+        column->texts = larger;
+    return CLI_OK;
+}
+
 enum exit_status typed_allocate(struct table *t, struct failure *why)
 {
-    const size_t count = (size_t)t->rows + 1;
-
-    for (int64_t c = 0; c < t->width; c++) {
-        struct column *column = &t->columns[c];
-        if (column->kind == COLUMN_NUMBER)
-            column->numbers = malloc(count * sizeof *column->numbers);
-        else if (column->kind == COLUMN_TEXT)
-            column->texts = malloc(count * sizeof *column->texts);
-        if (column->kind != COLUMN_IGNORED && !column->numbers && !column->texts)
-            return fail_memory(why, "the table");
-    }
+    for (int64_t c = 0; c < t->width; c++)
+        TRY(typed_grow(&t->columns[c], t->rows, why));
     return CLI_OK;
 }
 

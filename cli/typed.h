@@ -42,6 +42,9 @@ enum exit_status typed_choose(struct column *column, struct typed_type type,
                               const struct csv_options *options, const char *path,
                               enum source_kind *out, struct failure *why);
 
+/* Room for so many rows of a column, of which those that it has stay; never NULL if it is read. */
+enum exit_status typed_grow(struct column *column, int64_t rows, struct failure *why);
+
 /* Room for the rows of all columns that are read. */
 enum exit_status typed_allocate(struct table *t, struct failure *why);
 

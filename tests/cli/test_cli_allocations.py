@@ -14,7 +14,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from gram_cli import GRAM, gram
+from gram_cli import GRAM, SOURCE, gram
 
 BUILD = pathlib.Path(GRAM).parent
 SHIM = BUILD / "tests" / "failing_malloc.so"
@@ -29,6 +29,7 @@ COMMANDS = {
         ["fit", "d.csv", "-y", "y", "-o", "o", "--holdout", "0.2", "--chart", "o.svg"],
         ["o", "o.svg"],
     ),
+    "fit arrow": (["fit", "t.arrow", "-y", "y", "-o", "o", "-i", "0"], ["o"]),
     "fit classes in leaves": (
         [*"fit d.csv -y colour -o o --leaf-rows 20 -i 1 --json --weights w".split()],
         ["o"],
@@ -102,6 +103,7 @@ def inputs(tmp_path_factory):
     many = [f"{i % 29},{i * i % 11},{(i % 29 - 9) ** 2 + i % 3},{1 + i % 2}" for i in range(120)]
     (folder / "many.csv").write_text("a,b,y,w\n" + "\n".join(many) + "\n")
     (folder / "w.csv").write_text("1,2\n")
+    shutil.copy(SOURCE / "tests" / "corpus" / "fuzz_arrow" / "file.arrow", folder / "t.arrow")
     (folder / "x.csv").write_text("a,b\n1,2\n3,4\n5,7\n")
     (folder / "b.csv").write_text("1,0\n0,2\n")
     np.save(folder / "spd.npy", np.array([[2.0, 1], [1, 3]]))

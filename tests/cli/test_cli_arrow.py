@@ -3,11 +3,14 @@
 The files are those of tests/corpus/fuzz_arrow, which arrow_samples.py writes.
 """
 
+import ctypes
+import os
 import struct
+import subprocess
 
 import arrow_samples as samples
 import pytest
-from gram_cli import BAD_DATA, gram, refusal
+from gram_cli import BAD_DATA, GRAM, gram, refusal
 from machine_tables import FAST
 
 UNSUPPORTED = 69
@@ -42,6 +45,61 @@ def test_an_arrow_table_is_the_csv_table(tmp_path, name):
         assert gram("predict", tmp_path / "model", "-", "--keep", "te xt", stdin=file) == expected
     numbers = ["--categorical", "number,real", "--ignore", "kind"]
     assert fitted(tmp_path, arrow, *numbers) == fitted(tmp_path, csv, *numbers)
+
+
+def library_of(name):
+    """The library that unpacks the buffers of a file."""
+    return "liblz4.so.1" if name.startswith("lz4") else "libzstd.so.1"
+
+
+def need_library_of(name):
+    try:
+        ctypes.CDLL(library_of(name))
+    except OSError:
+        pytest.skip(f"no {library_of(name)}")
+
+
+@pytest.mark.parametrize("name", samples.PACKED)
+def test_compressed_buffers(tmp_path, name):
+    need_library_of(name)
+    csv, arrow = write_csv(tmp_path / "t.csv", samples.main_columns()), samples.FOLDER / name
+    assert fitted(tmp_path, arrow) == fitted(tmp_path, csv)
+    columns = ["--categorical", "number,real", "--ignore", "kind"]
+    assert fitted(tmp_path, arrow, *columns) == fitted(tmp_path, csv, *columns)
+
+
+@pytest.mark.parametrize("name, codec", [("lz4.feather", "LZ4"), ("zstd.arrows", "Zstandard")])
+def test_damaged_buffers_are_noticed(tmp_path, name, codec):
+    """A frame begins with four bytes that tell what it is, and behind the size of the values."""
+    need_library_of(name)
+    frame = b"\x04\x22\x4d\x18" if codec == "LZ4" else b"\x28\xb5\x2f\xfd"
+    whole = bytes_of(name)
+    at = whole.index(frame)
+    path = tmp_path / "t.arrow"
+    for place, byte in ((at, 0), (at + 6, 0xFF), (at - 8, whole[at - 8] + 1)):
+        path.write_bytes(whole[:place] + bytes([byte]) + whole[place + 1 :])
+        said = refusal("fit", path, "-y", "y", "-o", "m", status=BAD_DATA)
+        assert said.endswith(f"this Arrow file is broken: a buffer cannot be unpacked by {codec}")
+    path.write_bytes(whole[: at - 8] + struct.pack("<q", 1 << 40) + whole[at:])
+    said = refusal("fit", path, "-y", "y", "-o", "m", status=BAD_DATA)
+    assert said.endswith(f" bytes cannot be unpacked to {1 << 40}")
+
+
+@pytest.mark.parametrize("name, codec", [("lz4.feather", "LZ4"), ("zstd.arrows", "Zstandard")])
+def test_without_the_library_of_the_compression(tmp_path, name, codec):
+    library = library_of(name)
+    needed = subprocess.run(["ldd", GRAM], capture_output=True, text=True, check=False).stdout
+    if library in needed:
+        pytest.skip(f"another library of the program needs {library}")
+    (tmp_path / library).write_text("this is no library\n")
+    environment = os.environ | {"LD_LIBRARY_PATH": str(tmp_path)}
+    path = samples.FOLDER / name
+    said = refusal("fit", path, "-y", "y", "-o", "m", status=UNSUPPORTED, env=environment)
+    assert said == (
+        f"gram fit: {path}: {codec} has compressed this Arrow file, and its library ({library}) "
+        "is not on this machine; install it, or write the file without compression, as in pandas: "
+        'to_feather(..., compression="uncompressed")'
+    )
 
 
 @pytest.mark.parametrize("name", samples.TYPES)
