@@ -549,8 +549,8 @@ const struct command cmd_fit = {
         "work, and then nothing is written.\n\n"
         "Tables of many rows are split into leaves, which several GPUs (--device cuda:0,1), or the "
         "processes of mpirun or srun (--mpi), train side by side. Every process reads DATA, and "
-        "the model is that of one process. If one fails, they all stop, and its message is "
-        "printed.",
+        "the model is that of one process, up to the rounding of a search, half of which is the "
+        "second process's. If one fails, they all stop, and its message is printed.",
     .examples =
         "  gram fit letters.csv --target letter -o letters.gram --holdout 0.2\n"
         "  gram fit diamonds.csv --target price -o diamonds.gram --auto --json\n"

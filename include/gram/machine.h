@@ -242,18 +242,19 @@ typedef struct gram_machine gram_machine;
  *
  * Leaves of a tree can be shared.  With options.group its contexts, of which g is the first, train
  * one leaf after the other, each in a thread of its own; search, tree and all else are g's.  With
- * options.communicator every rank calls with the same table and options.  The first rank searches
- * and splits, and tells the others what it has found; rank i of R trains the leaves i, i + R, ..,
- * which then come to the first rank.  That alone gets the machine: *out is NULL on the others, with
- * GRAM_OK.  A single leaf is the first rank's; where its kernel matrix is not stored, ranks share
- * the products and the preconditioner of its solves, for which they need memory for the points, the
- * vectors and their part of a preconditioner of rank 1000.  Progress is told by g, and by each
- * rank.  GPUs of a group share such solves, too, where there is NCCL.  A machine is the same, to
- * the last bit, as that of one context where all processors or GPUs are alike; where solves are
- * shared, as that of the same number of ranks or GPUs.  An error of one context or rank is one of
- * the call, on all ranks.  Each context needs the memory of a leaf.  Over NCCL the search has to
- * end within the timeout of the communicator.  Sizes and those options that the ranks take from
- * their own call are compared.
+ * options.communicator every rank calls with the same table and options.  The first rank searches,
+ * where on CPUs the second one has half of each trial, and splits, and tells the others what it has
+ * found; rank i of R trains the leaves i, i + R, .., which then come to the first rank.  That alone
+ * gets the machine: *out is NULL on the others, with GRAM_OK.  A single leaf is the first rank's;
+ * where its kernel matrix is not stored, ranks share the products and the preconditioner of its
+ * solves, for which they need memory for the points, the vectors and their part of a preconditioner
+ * of rank 1000.  Progress is told by g, and by each rank.  GPUs of a group share such solves, too,
+ * where there is NCCL.  A machine is the same, to the last bit, as that of one context where all
+ * processors or GPUs are alike; where solves are shared, or ranks of several threads search, as
+ * that of the same number of ranks or GPUs.  An error of one context or rank is one of the call, on
+ * all ranks.  Each context needs the memory of a leaf.  Over NCCL what the first rank does alone
+ * has to end within the timeout of the communicator.  Sizes and those options that the ranks take
+ * from their own call are compared.
  *
  * CUDA: tables are on the CPU, features, kernel matrices, solves and gradients on the GPU; the call
  * waits.  GRAM_SOLVER_AUTO is Cholesky for up to 16,000 rows, and for more if conjugate gradients

@@ -296,6 +296,11 @@ gram_status gram_machine_metric_copy(gram_context *g, const struct machine_metri
 gram_status gram_machine_metric_apply(gram_context *g, const struct machine_metric *metric,
                                       gram_dtype dtype, int64_t rows, const void *x, void *z);
 void gram_machine_metric_destroy(struct machine_metric *metric);
+/* How many numbers W is. */
+static inline int64_t gram_machine_metric_entries(int64_t width, bool full)
+{
+    return full ? width * width : width;
+}
 
 /* An expansion with coefficients alpha of the rows of z, and rows at which its gradients are
  * averaged, which may be z itself.  Both are in the metric, where the context computes. */

@@ -126,11 +126,6 @@ static bool get(struct letter_box *b, void *data, size_t bytes)
     return true;
 }
 
-static size_t metric_numbers(int64_t width, bool full)
-{
-    return (size_t)(full ? width * width : width);
-}
-
 static void put_leaf(struct letter_box *b, const struct machine_leaf *leaf)
 {
     const size_t size = gram_dtype_size(leaf->dtype);
@@ -145,7 +140,8 @@ static void put_leaf(struct letter_box *b, const struct machine_leaf *leaf)
 
     put(b, &about, sizeof about);
     put(b, leaf->metric.w,
-        metric_numbers(leaf->metric.width, leaf->metric.full) * sizeof *leaf->metric.w);
+        (size_t)gram_machine_metric_entries(leaf->metric.width, leaf->metric.full) *
+            sizeof *leaf->metric.w);
     put(b, leaf->x, (size_t)(leaf->rows * leaf->width) * size);
     put(b, leaf->alpha, (size_t)(leaf->rows * leaf->outputs) * size);
 }
@@ -182,7 +178,7 @@ static bool get_leaf(struct letter_box *b, struct machine_leaf *leaf)
     if (!get(b, &about, sizeof about))
         return false;
     size = gram_dtype_size((gram_dtype)about.dtype);
-    numbers = metric_numbers(about.width, about.full != 0);
+    numbers = (size_t)gram_machine_metric_entries(about.width, about.full != 0);
     *leaf = (struct machine_leaf){
         .rows = about.rows,
         .width = about.width,

@@ -68,6 +68,14 @@ gram_status gram_machine_shared_serve(gram_context *g, struct machine_job *job);
 gram_status gram_machine_shared_dismiss(gram_context *g, struct machine_job *job,
                                         gram_status status);
 
+/*
+ * machine_halves.c: ranks share a search of the first one.  The others are in _serve until it calls
+ * _dismiss with the status of its search, which is then that of all.
+ */
+gram_status gram_machine_halves_serve(gram_context *g, struct machine_job *job);
+gram_status gram_machine_halves_dismiss(gram_context *g, struct machine_job *job,
+                                        gram_status status);
+
 /* The rows of leaves as the first rank has them. */
 gram_status gram_machine_ranks_rows(gram_context *g, struct machine_job *job, gram_status status,
                                     struct machine_leaf_rows *rows);

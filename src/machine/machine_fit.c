@@ -355,8 +355,10 @@ static gram_status fit(gram_context *g, struct machine_job *job, gram_machine **
         default_recipe(job, &recipe);
     TRY(gram_machine_ranks_open(g, job, status));
     if (gram_machine_first(job))
-        status = gram_machine_search(g, job, &recipe, &job->held);
-    TRY(gram_machine_ranks_spread(g, job, status, &recipe, sizeof recipe));
+        TRY(gram_machine_halves_dismiss(g, job, gram_machine_search(g, job, &recipe, &job->held)));
+    else
+        TRY(gram_machine_halves_serve(g, job));
+    TRY(gram_machine_ranks_spread(g, job, GRAM_OK, &recipe, sizeof recipe));
     TRY(train(g, job, &recipe, out));
     if (!gram_machine_first(job)) { /* which alone has all leaves */
         gram_machine_destroy(*out);

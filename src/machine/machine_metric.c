@@ -20,7 +20,7 @@ enum {
 
 static int64_t entries(const struct machine_metric *m)
 {
-    return m->full ? m->width * m->width : m->width;
+    return gram_machine_metric_entries(m->width, m->full);
 }
 
 gram_status gram_machine_metric_create(gram_context *g, int64_t width, bool full,

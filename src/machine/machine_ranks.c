@@ -2,7 +2,8 @@
  * machine_ranks.c - what the ranks of a fit tell each other
  *
  * Every rank has the whole table.  The first one searches, and decides whatever depends on time or
- * memory; the others wait for what it has found, train their leaves, and give them to it.
+ * memory; the others help it (machine_halves.c), wait for what it has found, train their leaves,
+ * and give them to it.
  *
  * SPDX-License-Identifier: MIT
  */

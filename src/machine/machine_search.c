@@ -12,6 +12,7 @@
  * decides among the best trial without a metric and the best of each form, on more rows.  The last
  * one (machine_last.c) has the winner alone or, with a time limit, its rivals too: each half is
  * scored in the metric of the other one, but among all rows.
+ * Two ranks share the halves (machine_halves.c).
  * Where there are many more rows, machines of centres may change the choice before
  * (machine_wide.c), and the leaf of all rows has its ridge chosen again (machine_refit.c).
  * What the caller gave is never varied.  The numbers of rows depend on the sizes alone, so

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "machine_trial.h"
+#include "machine_deal.h"
 #include "machine_hands.h"
 #include "machine_logistic.h"
 #include <math.h>
@@ -20,6 +21,11 @@ gram_status gram_machine_sides_open(gram_context *g, struct search *s)
     const bool on_cpu = gram_context_device(g).type == GRAM_CPU;
     const bool limited = g->scratch_given || g->options.scratch_limit > 0;
 
+    s->dealt = on_cpu && gram_machine_ranks(s->job) > 1;
+    for (int p = 0; p < PARTS && s->dealt; p++)
+        s->side[p] = g;
+    if (s->dealt)
+        return GRAM_OK;
     for (int p = 0; p < PARTS; p++)
         s->side[p] = !on_cpu && group && group->count >= PARTS ? group->contexts[p] : g;
     s->beside = on_cpu && g->threads >= PARTS && !limited;
@@ -171,24 +177,22 @@ gram_status gram_machine_level_open(gram_context *g, struct search *s, int64_t r
 {
     gram_status status;
 
+    if (s->dealt)
+        TRY(gram_machine_halves_open(g, s, rows, joint));
     gram_machine_level_close(g, &s->level);
     s->levels++;
     s->level.rows = gram_least(rows, s->job->rows);
     s->level.parts = s->level.rows >= LEAST_ROWS ? PARTS : 1;
     s->level.joint = joint;
     status = level_fill(g, s, &s->level);
+    if (s->dealt)
+        status = gram_machine_ranks_end(g, s->job, status);
     if (status != GRAM_OK)
         gram_machine_level_close(g, &s->level);
     return status;
 }
 
 /* ---- A trial --------------------------------------------------------------------------------- */
-
-/* Everything that a trial adds up: for each ridge and each transform. */
-struct losses {
-    int count;
-    double ridge[MOST_RIDGES], sum[MOST_RIDGES][TRANSFORMS];
-};
 
 /* The mean over several targets of squared errors, each in units of its scale. */
 static double joint_loss(const struct part *part, int64_t at, int64_t first, int64_t each,
@@ -407,39 +411,12 @@ static void take_part(const struct part *whole, const struct part *part, int rid
                (size_t)part->count * sizeof *from);
 }
 
-/* Work on the parts of a level, each by its own context. */
-struct sides {
-    struct search *s;
-    const struct trial *t;
-    struct machine_metric *metric;   /* of each part */
-    struct losses *losses;           /* of each part: what to score; or NULL */
-    struct machine_learned *learned; /* of each part: what was learned; or NULL */
-};
-
-static gram_status on_sides(gram_context *g, struct sides *sides,
-                            gram_status (*work)(void *arg, gram_context *g, int64_t part,
-                                                bool tells))
+static gram_status score_part(const struct sides *sides, gram_context *g, int64_t p)
 {
-    const struct search *s = sides->s;
-    const struct machine_hands hands = {.contexts = s->side,
-                                        .count = s->side[0] == s->side[1] ? 1 : s->level.parts,
-                                        .end = s->level.parts,
-                                        .step = 1,
-                                        .dealt = true,
-                                        .work = work,
-                                        .arg = sides};
-
-    return gram_machine_hands_run(g, &hands);
-}
-
-static gram_status score_part(void *arg, gram_context *g, int64_t p, bool tells)
-{
-    const struct sides *sides = arg;
     const struct level *level = &sides->s->level;
     const struct machine_metric *of = &sides->metric[level->parts - 1 - p];
     const struct part *part = &level->part[p], *all = part;
 
-    (void)tells;
     if (level->joint)
         all = &level->whole[level->whole[p].g ? p : 0];
     if (level->joint && p > 0 && !of->w) /* without a metric the first has the outputs */
@@ -448,41 +425,6 @@ static gram_status score_part(void *arg, gram_context *g, int64_t p, bool tells)
     if (level->joint)
         take_part(all, part, sides->losses[p].count);
     return gram_cancelled(g) ? gram_fail(g, GRAM_CANCELLED, "cancelled") : GRAM_OK;
-}
-
-gram_status gram_machine_trial_score(gram_context *g, struct search *s,
-                                     struct machine_metric *metric, const double *ridges, int count,
-                                     struct trial *t)
-{
-    struct losses l = {.count = count}, of_part[PARTS];
-    struct level *level = &s->level;
-    struct sides sides = {.s = s, .t = t, .metric = metric, .losses = of_part};
-    int ridge, transform;
-
-    memcpy(l.ridge, ridges, (size_t)count * sizeof *ridges);
-    for (int p = 0; p < PARTS; p++)
-        of_part[p] = l;
-    s->loss = t->params.loss;
-    TRY(on_sides(g, &sides, score_part));
-    for (int p = 0; p < level->parts; p++) {
-        if (level->joint && p > 0 && !metric[level->parts - 1 - p].w)
-            take_part(&level->whole[0], &level->part[p], count);
-        add_part(s, &level->part[p], &l);
-    }
-    choose(s, &l, &ridge, &transform);
-    for (int p = 0; p < level->parts; p++)
-        keep_outputs(level, &level->part[p], ridge, transform);
-    t->params.ridge = ridges[ridge];
-    t->score = l.sum[ridge][transform] / (double)level->rows;
-    if (!isfinite(t->score))
-        t->score = INFINITY;
-    if (s->job->kind.classes == 0) {
-        t->score = sqrt(t->score);
-        t->transform = level->target[transform].transform;
-    }
-    gram_machine_trial_losses(s, transform, level->out, level->loss);
-    t->spread = spread_of(s, level->loss);
-    return remember(g, s, t);
 }
 
 /* ---- Metrics --------------------------------------------------------------------------------- */
@@ -526,9 +468,8 @@ static gram_status learn_from_rows(const struct part *part, const struct machine
         part->g, &(struct machine_gradients){params, bandwidth, z, z, NULL}, metric, learned);
 }
 
-static gram_status learn_part(void *arg, gram_context *g, int64_t p, bool tells)
+static gram_status learn_part(const struct sides *sides, gram_context *g, int64_t p)
 {
-    const struct sides *sides = arg;
     const struct level *level = &sides->s->level;
     const struct part *part = &level->part[p];
     const int64_t each = gram_machine_target_outputs(&sides->s->job->kind);
@@ -536,12 +477,72 @@ static gram_status learn_part(void *arg, gram_context *g, int64_t p, bool tells)
     struct machine_params params = sides->t->params;
     struct machine_data z = params.ard ? part->data : part->memory.data;
 
-    (void)tells;
     z.outputs = each;
     z.y += (size_t)(at * each * z.rows) * gram_dtype_size(z.dtype);
     if (params.ard)
         return learn_from_rows(part, &params, &z, &sides->metric[p], &sides->learned[p]);
     return learn_from_leaf(g, &params, &z, &sides->metric[p]);
+}
+
+/* ---- Both parts ------------------------------------------------------------------------------ */
+
+gram_status gram_machine_side_work(void *arg, gram_context *g, int64_t part, bool tells)
+{
+    const struct sides *sides = arg;
+
+    (void)tells;
+    return sides->learned ? learn_part(sides, g, part) : score_part(sides, g, part);
+}
+
+static gram_status on_sides(gram_context *g, struct sides *sides)
+{
+    const struct search *s = sides->s;
+    const struct machine_hands hands = {.contexts = s->side,
+                                        .count = s->side[0] == s->side[1] ? 1 : s->level.parts,
+                                        .end = s->level.parts,
+                                        .step = 1,
+                                        .dealt = true,
+                                        .work = gram_machine_side_work,
+                                        .arg = sides};
+
+    if (s->dealt && s->level.parts == PARTS)
+        return gram_machine_halves_work(g, sides);
+    return gram_machine_hands_run(g, &hands);
+}
+
+gram_status gram_machine_trial_score(gram_context *g, struct search *s,
+                                     struct machine_metric *metric, const double *ridges, int count,
+                                     struct trial *t)
+{
+    struct losses l = {.count = count}, of_part[PARTS];
+    struct level *level = &s->level;
+    struct sides sides = {.s = s, .t = t, .metric = metric, .losses = of_part};
+    int ridge, transform;
+
+    memcpy(l.ridge, ridges, (size_t)count * sizeof *ridges);
+    for (int p = 0; p < PARTS; p++)
+        of_part[p] = l;
+    s->loss = t->params.loss;
+    TRY(on_sides(g, &sides));
+    for (int p = 0; p < level->parts; p++) {
+        if (level->joint && p > 0 && !metric[level->parts - 1 - p].w)
+            take_part(&level->whole[0], &level->part[p], count);
+        add_part(s, &level->part[p], &l);
+    }
+    choose(s, &l, &ridge, &transform);
+    for (int p = 0; p < level->parts; p++)
+        keep_outputs(level, &level->part[p], ridge, transform);
+    t->params.ridge = ridges[ridge];
+    t->score = l.sum[ridge][transform] / (double)level->rows;
+    if (!isfinite(t->score))
+        t->score = INFINITY;
+    if (s->job->kind.classes == 0) {
+        t->score = sqrt(t->score);
+        t->transform = level->target[transform].transform;
+    }
+    gram_machine_trial_losses(s, transform, level->out, level->loss);
+    t->spread = spread_of(s, level->loss);
+    return remember(g, s, t);
 }
 
 gram_status gram_machine_trial_learn(gram_context *g, struct search *s, struct trial *t,
@@ -553,7 +554,7 @@ gram_status gram_machine_trial_learn(gram_context *g, struct search *s, struct t
 
     for (int p = 0; p < PARTS; p++)
         learned[p] = (struct machine_learned){t->params.bandwidth, t->params.ridge};
-    TRY(on_sides(g, &sides, learn_part));
+    TRY(on_sides(g, &sides));
     for (int p = 0; p < s->level.parts; p++) {
         bandwidth *= pow(learned[p].bandwidth, 1.0 / s->level.parts);
         ridge *= pow(learned[p].ridge, 1.0 / s->level.parts);

@@ -54,6 +54,7 @@ struct search {
     struct machine_job *job;
     gram_context *side[PARTS]; /* which the parts of levels have: distinct ones, or the caller's */
     bool beside;               /* they are distinct, and made for the search */
+    bool dealt;                /* a rank has a half: see machine_halves.c */
     struct level level;
     double deadline;     /* of the level, in gram_seconds(); 0: none */
     double opened, last; /* when the search began, and the last deadline */
@@ -74,6 +75,31 @@ struct search {
     struct trial picked[MOST_MEMBERS]; /* of the first level, for an ensemble */
     int picks;
 };
+
+/* Everything that a trial adds up: for each ridge and each transform. */
+struct losses {
+    int count;
+    double ridge[MOST_RIDGES], sum[MOST_RIDGES][TRANSFORMS];
+};
+
+/* Work on the parts of a level, each by its own context or by its own rank: it is scored in the
+ * metric of the other part, or its next metric is learned. */
+struct sides {
+    struct search *s;
+    const struct trial *t;
+    struct machine_metric *metric;   /* of each part */
+    struct losses *losses;           /* of each part: what to score; or NULL */
+    struct machine_learned *learned; /* of each part: what was learned; or NULL */
+};
+
+/* One part; arg is a struct sides. */
+gram_status gram_machine_side_work(void *arg, gram_context *g, int64_t part, bool tells);
+
+/* machine_halves.c, on the first rank of a search that is dealt: the others open the level; and
+ * the first part is worked on here, the second one by the second rank. */
+gram_status gram_machine_halves_open(gram_context *g, const struct search *s, int64_t rows,
+                                     bool joint);
+gram_status gram_machine_halves_work(gram_context *g, struct sides *sides);
 
 /* Contexts for two halves at once, where there are several GPUs or threads; and their end. */
 gram_status gram_machine_sides_open(gram_context *g, struct search *s);

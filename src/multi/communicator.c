@@ -118,8 +118,7 @@ enum {
     LETTERS = 7 /* that a value carries, which is not below 0 */
 };
 
-/* A message without the name of the call, which that of another rank has too. */
-static const char *message_of(const gram_context *g)
+const char *gram_bare_message(const gram_context *g)
 {
     const size_t length = strlen(g->call);
 
@@ -136,7 +135,7 @@ static gram_status tell_message(gram_context *g, gram_communicator *c, gram_stat
     char text[sizeof g->message] = "";
 
     if (c->rank == from)
-        snprintf(text, sizeof text, "%s", message_of(g));
+        snprintf(text, sizeof text, "%s", gram_bare_message(g));
     for (int i = 0; i < (int)sizeof text; i++)
         values[i / LETTERS] |= (int64_t)(unsigned char)text[i] << (8 * (i % LETTERS));
     TRY(c->transport->largest(g, c, values, VALUES));

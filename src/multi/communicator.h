@@ -129,6 +129,9 @@ enum {
 gram_status gram_share(gram_context *g, gram_communicator *c, gram_status status, bool largest,
                        int64_t *numbers, int count);
 
+/* The message of a context without the name of the call, which that of another rank has too. */
+const char *gram_bare_message(const gram_context *g);
+
 /* A number of every rank, 0 or more: in all, one per rank.  All ranks have just agreed. */
 gram_status gram_tell_all(gram_context *g, gram_communicator *c, int64_t number, int64_t *all);
 

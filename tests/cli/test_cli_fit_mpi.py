@@ -9,6 +9,9 @@ from mpi_run import environment, mpirun, need_mpi
 
 FIT = ("--target", "4", "--fixed", "--leaf-rows", "100", "--holdout", "0.1")
 
+# A half of a level has the threads of its rank, or of one process half of them.
+SEARCH = ("--target", "4", "--threads", "1")
+
 
 @pytest.fixture(autouse=True)
 def fixture_mpi():
@@ -36,8 +39,9 @@ def said(done):
     "ranks, options",
     [
         (2, FIT),
-        (3, ("--target", "4", "--leaf-rows", "200", "--centres", "12", "-L", "3", "-i", "0")),
+        (3, (*SEARCH, "--leaf-rows", "200", "--centres", "12", "-L", "3", "-i", "0")),
         (3, ("--target", "4", "--fixed", "--leaf-rows", "600")),
+        (2, (*SEARCH, "--ignore", "3")),
     ],
 )
 def test_ranks_make_the_model_of_one_process(folder, ranks, options):
@@ -48,6 +52,18 @@ def test_ranks_make_the_model_of_one_process(folder, ranks, options):
     assert done.returncode == 0 and not said(done), done.stderr
     assert done.stdout.count("regression of") == 1
     assert (folder / "together.gram").read_bytes() == (folder / "alone.gram").read_bytes()
+
+
+def test_the_first_rank_ends_a_search_in_time(folder):
+    done = mpirun(
+        2,
+        GRAM,
+        *("fit", "--mpi", "t.npy", *SEARCH, "--auto", "--time-limit", "2"),
+        *("-o", "m.gram", "--trials", "trials.csv"),
+        cwd=folder,
+    )
+    assert done.returncode == 0 and not said(done), done.stderr
+    assert (folder / "m.gram").exists() and (folder / "trials.csv").exists()
 
 
 def test_a_failure_is_told_once_and_ends_all(folder):
