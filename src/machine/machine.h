@@ -548,6 +548,7 @@ struct machine_job {
     bool held_apart;              /* its rows were not learned from, in place of leave-one-out */
     bool ended;                   /* ranks know of a failure: none waits for this one */
     bool shares;                  /* ranks wait for solves that they are to share */
+    struct machine_lanes *lanes;  /* GPUs of options.group that share solves; or NULL */
     double without, with;         /* the best scores without and with a metric; 0: not known */
 };
 

@@ -59,7 +59,7 @@ gram_status gram_machine_ranks_gather(gram_context *g, struct machine_job *job, 
  * ranks share the solves of the first one whose matrix is not stored: it calls _solve, and the
  * others are in _serve until it calls _dismiss with the status of its work.  After a failure nobody
  * shares any more, and the first rank may go on alone.  Else the GPUs of options.group do, where
- * they can.
+ * they can: as ranks over NCCL, which _close ends.
  */
 gram_status gram_machine_shared_solve(gram_context *g, const struct machine_params *params,
                                       double bandwidth, const struct krr_system *system,
@@ -67,6 +67,7 @@ gram_status gram_machine_shared_solve(gram_context *g, const struct machine_para
 gram_status gram_machine_shared_serve(gram_context *g, struct machine_job *job);
 gram_status gram_machine_shared_dismiss(gram_context *g, struct machine_job *job,
                                         gram_status status);
+void gram_machine_shared_close(gram_context *g, struct machine_job *job);
 
 /*
  * machine_halves.c: ranks share a search of the first one.  The others are in _serve until it calls

@@ -296,6 +296,7 @@ static gram_status job_open(gram_context *g, struct machine_job *job)
 
 static void job_close(gram_context *g, struct machine_job *job)
 {
+    gram_machine_shared_close(g, job);
     gram_machine_target_destroy(&job->kind);
     gram_machine_trials_destroy(&job->trials);
     free(job->held.f);

@@ -5,7 +5,8 @@
  * is not stored, its solves are products, which ranks share (krr_ranks_stored.c): the first one
  * sends what is to be solved, and all of them solve it.  A solve of n rows of d features takes
  * n (d + 2) numbers to be sent once, and n^2 d multiplications or more in each of its iterations.
- * The GPUs of a group become ranks over NCCL for one solve, each in a thread of its own.
+ * The GPUs of a group become ranks over NCCL at the first such solve of a fit, and stay so until it
+ * ends; each solves in a thread of its own.
  *
  * SPDX-License-Identifier: MIT
  */
@@ -260,38 +261,70 @@ enum {
     MOST_LANES = 64
 };
 
+/* The contexts of a group as ranks over NCCL; count 0: they cannot be. */
+struct machine_lanes {
+    int count;
+    gram_communicator *c[MOST_LANES];
+};
+
+void gram_machine_shared_close(gram_context *g, struct machine_job *job)
+{
+    for (int i = 0; job->lanes && i < job->lanes->count; i++)
+        gram_communicator_destroy(job->lanes->c[i]);
+    gram_free(g, job->lanes, job->lanes ? sizeof *job->lanes : 0);
+    job->lanes = NULL;
+}
+
+/* Makes ranks of the job's group where that was not tried before. */
+static gram_status open_lanes(gram_context *g, struct machine_job *job)
+{
+    const gram_group *group = job->o.group;
+    const int count = (int)gram_least(group->count, MOST_LANES);
+    const char *call = g->call;
+
+    if (job->lanes)
+        return GRAM_OK;
+    job->lanes = gram_alloc(g, sizeof *job->lanes);
+    if (!job->lanes)
+        return gram_fail(g, GRAM_OUT_OF_MEMORY, "cannot allocate %zu bytes", sizeof *job->lanes);
+    *job->lanes = (struct machine_lanes){.count = 0};
+    if (count >= 2 && gram_context_device(g).type != GRAM_CPU &&
+        gram_communicator_create_nccl_all(group->contexts, count, NULL, job->lanes->c) == GRAM_OK)
+        job->lanes->count = count;
+    for (int i = 0; i < count; i++)
+        group->contexts[i]->call = call;
+    return GRAM_OK;
+}
+
 /* *solved stays false where the contexts cannot be ranks over NCCL: there is none, or two of them
- * are on one GPU. */
-static gram_status solve_by_group(gram_context *g, const gram_group *group,
+ * are on one GPU.  Ranks that have failed are of no use any more. */
+static gram_status solve_by_group(gram_context *g, struct machine_job *job,
                                   const struct krr_system *system, void *alpha,
                                   struct krr_report *report, bool *solved)
 {
-    const int count = (int)gram_least(group->count, MOST_LANES);
-    const char *call = g->call;
-    gram_communicator *c[MOST_LANES] = {NULL};
     struct lane lanes[MOST_LANES];
     struct krr_system there;
     struct numbers n = {0};
-    gram_status status = GRAM_OK;
+    gram_status status;
+    int count;
 
-    if (count < 2 || gram_context_device(g).type == GRAM_CPU ||
-        gram_communicator_create_nccl_all(group->contexts, count, NULL, c) != GRAM_OK) {
-        g->call = call;
+    TRY(open_lanes(g, job));
+    count = job->lanes->count;
+    if (count == 0)
         return GRAM_OK;
-    }
     status = place_on_host(g, system, alpha, &n, &there);
     for (int i = 0; i < count; i++) {
-        group->contexts[i]->call = call;
-        lanes[i] = (struct lane){.g = group->contexts[i],
-                                 .c = c[i],
+        job->o.group->contexts[i]->call = g->call;
+        lanes[i] = (struct lane){.g = job->o.group->contexts[i],
+                                 .c = job->lanes->c[i],
                                  .system = &there,
                                  .guess = system->warm ? n.alpha : NULL};
     }
     if (status == GRAM_OK)
         status = run_lanes(g, lanes, count, system, alpha, report, solved);
     close_numbers(g, &n);
-    for (int i = 0; i < count; i++)
-        gram_communicator_destroy(c[i]);
+    if (status != GRAM_OK)
+        gram_machine_shared_close(g, job);
     return status;
 }
 
@@ -301,7 +334,7 @@ gram_status gram_machine_shared_solve(gram_context *g, const struct machine_para
                                       double bandwidth, const struct krr_system *system,
                                       void *alpha, struct krr_report *report)
 {
-    const struct machine_job *job = params->shared;
+    struct machine_job *job = params->shared;
     bool stored, solved = false;
 
     TRY(gram_krr_is_stored(g, system, &stored));
@@ -309,6 +342,6 @@ gram_status gram_machine_shared_solve(gram_context *g, const struct machine_para
     if (!stored && job->shares)
         return solve_by_ranks(g, params, bandwidth, system, alpha, report);
     if (!stored && job->o.group)
-        TRY(solve_by_group(g, job->o.group, system, alpha, report, &solved));
+        TRY(solve_by_group(g, job, system, alpha, report, &solved));
     return solved ? GRAM_OK : gram_krr_stored_solve(g, system, alpha, report);
 }

@@ -5,7 +5,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "core/backend.h"
-#include "machine/machine.h"
+#include "machine/machine_deal.h"
 #include "machine_sample.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -233,6 +233,85 @@ static void gpus_share_the_solves_of_a_single_leaf(struct harness *h)
     sample_destroy(&s);
 }
 
+/* The number in the next id of the emulated NCCL, which counts them: ranks that are made take one.
+ */
+static uint64_t next_id(struct harness *h)
+{
+    char id[GRAM_NCCL_ID_BYTES];
+    uint64_t number = 0;
+
+    CHECK(h, gram_nccl_id(h->g, id, sizeof id) == GRAM_OK, "%s", gram_message(h->g));
+    memcpy(&number, id, sizeof number);
+    return number;
+}
+
+enum {
+    POINTS = 200 /* in one dimension; their matrix takes 320 kB */
+};
+
+/* A solve of a job that shares it, with a matrix that is not stored; ids: of ranks that it made. */
+static gram_status shared_solve(struct harness *h, struct machine_job *job, uint64_t *ids)
+{
+    const struct machine_params params = {.p = 2, .q = 2, .bandwidth = 1, .shared = job};
+    const gram_kernel_options kernel = gram_machine_kernel(2, 2, 1);
+    double x[POINTS], ridge[POINTS], b[POINTS];
+    struct krr_system system = {
+        .kernel = &kernel, .ridge = ridge, .b = b, .columns = 1, .tolerance = 1e-6, .memory = 1e5};
+    struct krr_array points = {0}, alpha = {0};
+    struct krr_report report;
+    gram_status status;
+
+    for (int i = 0; i < POINTS; i++) {
+        x[i] = 0.1 * i;
+        ridge[i] = 1;
+        b[i] = i % 7;
+    }
+    CHECK(h,
+          gram_krr_send(h->g, x, sizeof x, &points) == GRAM_OK &&
+              gram_krr_allocate(h->g, sizeof b, &alpha) == GRAM_OK,
+          "%s", gram_message(h->g));
+    system.x = gram_krr_matrix(h->g, points.data, POINTS, 1, GRAM_F64);
+    *ids = next_id(h);
+    status = gram_machine_shared_solve(h->g, &params, 1, &system, alpha.data, &report);
+    *ids = next_id(h) - *ids - 1;
+    gram_krr_free(h->g, &alpha);
+    gram_krr_free(h->g, &points);
+    return status;
+}
+
+/* The GPUs of a group are ranks from the first solve of a fit on; after a failure they are new. */
+static void solves_of_a_fit_have_the_same_ranks(struct harness *h)
+{
+    struct gram_backend counted;
+    struct hands a;
+
+    open_hands(h, &a);
+    if (getenv("GRAM_TEST_EMULATED") && gram_context_device(a.g[1]).index == 1) {
+        struct machine_job job = {.o = {.group = &a.group}};
+        uint64_t ids;
+
+        a.group.count = 2;
+        whole = a.g[1]->backend, counted = *whole;
+        counted.kernel_matmul = counted_product;
+        a.g[1]->backend = &counted;
+        for (int i = 0; i < 5; i++) { /* the second is broken, and so the third makes ranks again */
+            const gram_status expected = i == 1 ? GRAM_DEVICE_FAILED : GRAM_OK;
+            gram_status status;
+
+            products = 0, fails = i == 1;
+            status = shared_solve(h, &job, &ids);
+            CHECK(h, status == expected && products > 2, "solve %d: %s, %d products: %s", i,
+                  gram_status_name(status), products, gram_message(h->g));
+            CHECK(h, (ids > 0) == (i == 0 || i == 2), "solve %d took %d ids", i, (int)ids);
+            CHECK(h, !job.lanes == (i == 1), "solve %d left ranks %p", i, (void *)job.lanes);
+        }
+        gram_machine_shared_close(h->g, &job);
+        CHECK(h, !job.lanes, "ranks are left");
+        a.g[1]->backend = whole;
+    }
+    close_hands(&a);
+}
+
 static void refuse(struct harness *h, struct sample *s, const gram_machine_options *o,
                    gram_status status, const char *text)
 {
@@ -302,6 +381,7 @@ int main(void)
         {      "a cancelled call ends all hands",        a_cancelled_call_ends_all_hands},
         {     "leaves keep their BLAS's threads",         leaves_keep_their_blas_threads},
         {          "GPUs share solves of a leaf", gpus_share_the_solves_of_a_single_leaf},
+        {          "solves of a fit share ranks",    solves_of_a_fit_have_the_same_ranks},
         {                 "bad groups are named",                   bad_groups_are_named},
     };
 
