@@ -37,6 +37,8 @@ struct column {
 struct table {
     int64_t rows;
     int64_t width; /* number of columns */
+    int64_t first,
+        step; /* of some rows of a file: row i is first + i * step; step 0: all are here */
     struct column *columns;
     int64_t *lines;       /* of the file, from 1, on which the rows begin; NULL: it has none */
     int names_are_values; /* the first line names the columns, and all of it is numbers */

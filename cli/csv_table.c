@@ -68,7 +68,8 @@ enum exit_status table_fail(const struct table *t, const char *path, int64_t row
         return fail(why, CLI_BAD_DATA, "%s:%lld: column \"%.200s\": %s", text_name(path),
                     (long long)t->lines[row], name, text);
     return fail(why, CLI_BAD_DATA, "%s: row %lld, counted from 0: column \"%.200s\": %s",
-                text_name(path), (long long)row, name, text);
+                text_name(path), (long long)(t->first + row * (t->step > 0 ? t->step : 1)), name,
+                text);
 }
 
 enum exit_status table_check_finite(const struct table *t, const char *path, struct failure *why)

@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: MIT
  */
 #include "krr_task.h"
+#include "parquet.h"
 #include "text.h"
 #include <math.h>
 #include <string.h>
@@ -164,6 +165,26 @@ static enum exit_status read_own(struct krr_task *p, gram_dtype dtype, struct fa
     return CLI_OK;
 }
 
+/* The same of a Parquet file.  Where the bandwidth is given, one row tells how many columns there
+ * are. */
+static enum exit_status read_own_parquet(const struct krr_settings *s, const char *path,
+                                         struct krr_task *p, struct failure *why)
+{
+    const enum dtype_choice dtype = (enum dtype_choice)s->dtype;
+    struct parquet_rows some = {.step = 1}, own = {.step = 1};
+    int64_t count = isnan(s->kernel.bandwidth) ? MEDIAN_ROWS : 1;
+
+    TRY(parquet_count(path, &p->rows, why));
+    count = p->rows < count ? p->rows : count;
+    if (count > 0)
+        some.step = p->rows / count;
+    some.end = count * some.step;
+    TRY(matrix_load_rows(path, &s->input, dtype, &some, &p->sample, why));
+    own.end = ranks_rows(&p->ranks, p->rows, &own.first);
+    own.end += own.first;
+    return matrix_load_rows(path, &s->input, dtype, &own, &p->x, why);
+}
+
 /* X, or some rows of a file that is too large for the memory, unless it is to be factorised. */
 static enum exit_status load_x(const struct krr_settings *s, const char *path, struct krr_task *p,
                                struct failure *why)
@@ -181,6 +202,9 @@ static enum exit_status load_x(const struct krr_settings *s, const char *path, s
                       : load_some(p, p->file.rows.dtype, why);
     }
     npy_rows_close(&p->file);
+    if (s->mpi && s->method != GRAM_KRR_CHOLESKY && s->method != GRAM_KRR_BLOCKS &&
+        parquet_is(path))
+        return read_own_parquet(s, path, p, why);
     TRY(load_one(s, path, 0, &p->x, why));
     p->rows = p->x.t.shape[0];
     return s->mpi ? divide_x(p, why) : CLI_OK;

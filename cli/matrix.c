@@ -119,6 +119,22 @@ static enum column_kind always_number(const void *user, const char *name)
     return COLUMN_NUMBER;
 }
 
+enum exit_status matrix_load_rows(const char *path, const struct input_settings *input,
+                                  enum dtype_choice dtype, const struct parquet_rows *rows,
+                                  struct matrix *out, struct failure *why)
+{
+    const struct csv_options options = {.comma = input->decimal == DECIMAL_COMMA,
+                                        .kind = always_number};
+    struct table table = {0};
+    enum exit_status status;
+
+    *out = (struct matrix){.memory = NULL};
+    TRY(parquet_read_rows(path, &options, rows, &table, why));
+    status = matrix_from_table(&table, dtype, out, why);
+    table_free(&table);
+    return status;
+}
+
 enum exit_status matrix_load(const char *path, const struct input_settings *input,
                              enum dtype_choice dtype, struct matrix *out, struct failure *why)
 {
@@ -133,12 +149,8 @@ enum exit_status matrix_load(const char *path, const struct input_settings *inpu
     enum exit_status status;
 
     *out = (struct matrix){.memory = NULL};
-    if (parquet_is(path)) {
-        TRY(parquet_read(path, &options, &table, why));
-        status = matrix_from_table(&table, dtype, out, why);
-        table_free(&table);
-        return status;
-    }
+    if (parquet_is(path))
+        return matrix_load_rows(path, input, dtype, NULL, out, why);
     TRY(load_open(path, &file, &is_npy, why));
     if (is_npy) {
         struct npy array;

@@ -35,6 +35,13 @@ const char *matrix_name(char name[MATRIX_NAME_BYTES], int64_t item, int64_t item
 enum exit_status matrix_load(const char *path, const struct input_settings *input,
                              enum dtype_choice dtype, struct matrix *out, struct failure *why);
 
+struct parquet_rows;
+
+/* The same of some rows of a Parquet file. */
+enum exit_status matrix_load_rows(const char *path, const struct input_settings *input,
+                                  enum dtype_choice dtype, const struct parquet_rows *rows,
+                                  struct matrix *out, struct failure *why);
+
 /* Refuses what was read from path if it is not a square matrix, or a batch of them. */
 enum exit_status matrix_check_square(const struct matrix *m, const char *path, struct failure *why);
 

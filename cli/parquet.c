@@ -141,6 +141,7 @@ struct reading {
     void *database, *connection;
     const char *path;
     const struct csv_options *options;
+    const struct parquet_rows *rows; /* NULL: all */
     struct source *sources;
     struct table *table;
     size_t bytes, used; /* of the table's names or texts */
@@ -149,21 +150,33 @@ struct reading {
 };
 
 /* The file as a table of SQL.  DuckDB's paths may be patterns or addresses; this one may not. */
-static void put_file(FILE *sql, const struct reading *r)
+static void put_file_with(FILE *sql, const struct reading *r, const char *options)
 {
     fputs(r->path[0] == '/' ? "read_parquet('" : "read_parquet('./", sql);
     for (const char *c = r->path; *c; c++)
         fprintf(sql, strchr("*?[", *c) ? "[%c]" : *c == '\'' ? "'%c" : "%c", *c);
-    fputs("')", sql);
+    fprintf(sql, "'%s)", options);
 }
 
-/* The file with columns called c0, c1, ... */
+static void put_file(FILE *sql, const struct reading *r)
+{
+    put_file_with(sql, r, "");
+}
+
+/* The file with columns called c0, c1, ..., and which of its rows are wanted: the last thing of a
+ * query. */
 static void put_columns(FILE *sql, const struct reading *r)
 {
-    put_file(sql, r);
+    const struct parquet_rows *rows = r->rows;
+
+    put_file_with(sql, r, rows ? ", file_row_number = true" : "");
     for (int64_t c = 0; c < r->table->width; c++)
         fprintf(sql, "%sc%lld", c == 0 ? " AS t(" : ", ", (long long)c);
-    fputs(")", sql);
+    fputs(rows ? ", place)" : ")", sql);
+    if (rows)
+        fprintf(sql, " WHERE place >= %lld AND place < %lld AND (place - %lld) %% %lld = 0",
+                (long long)rows->first, (long long)rows->end, (long long)rows->first,
+                (long long)rows->step);
 }
 
 static void put_value(FILE *sql, const struct reading *r, int64_t c)
@@ -195,6 +208,12 @@ static void put_size_of_description(FILE *sql, const struct reading *r)
         sql);
     put_file(sql, r);
     fputs(")", sql);
+}
+
+static void put_count(FILE *sql, const struct reading *r)
+{
+    fputs("SELECT CAST(count(*) AS DOUBLE), CAST(0 AS DOUBLE) FROM ", sql);
+    put_file(sql, r);
 }
 
 static void put_size_of_values(FILE *sql, const struct reading *r)
@@ -502,20 +521,22 @@ static enum exit_status read_rows(struct reading *r)
     return r->row == t->rows ? CLI_OK : changed(r);
 }
 
-static enum exit_status read_all(struct reading *r)
+static enum exit_status open_database(struct reading *r)
 {
     const struct duckdb *d = &r->duckdb;
-    enum exit_status status;
 
     if (d->open(NULL, &r->database) != 0 || d->connect(r->database, &r->connection) != 0)
         return fail_memory(r->why, "DuckDB");
     /* What reads Parquet is part of the library: nothing is to be fetched from anywhere. */
-    status = run_query(r, "SET autoinstall_known_extensions = false", NULL);
-    if (status == CLI_OK)
-        status = read_columns(r);
-    if (status == CLI_OK)
-        status = read_rows(r);
-    return status;
+    return run_query(r, "SET autoinstall_known_extensions = false", NULL);
+}
+
+static void close_database(struct reading *r)
+{
+    if (r->connection)
+        r->duckdb.disconnect(&r->connection);
+    if (r->database)
+        r->duckdb.close(&r->database);
 }
 
 int parquet_is(const char *path)
@@ -534,21 +555,47 @@ int parquet_is(const char *path)
     return is;
 }
 
-enum exit_status parquet_read(const char *path, const struct csv_options *options,
-                              struct table *out, struct failure *why)
+enum exit_status parquet_count(const char *path, int64_t *rows, struct failure *why)
 {
-    struct reading r = {.path = path, .options = options, .table = out, .why = why};
+    struct reading r = {.path = path, .why = why};
+    enum exit_status status;
+
+    TRY(duckdb_load(&r.duckdb, path, why));
+    status = open_database(&r);
+    if (status == CLI_OK)
+        status = ask(&r, put_count, take_size);
+    close_database(&r);
+    *rows = r.row;
+    return status;
+}
+
+enum exit_status parquet_read_rows(const char *path, const struct csv_options *options,
+                                   const struct parquet_rows *rows, struct table *out,
+                                   struct failure *why)
+{
+    struct reading r = {.path = path, .options = options, .rows = rows, .table = out, .why = why};
     enum exit_status status;
 
     *out = (struct table){0};
+    if (rows) {
+        out->first = rows->first;
+        out->step = rows->step;
+    }
     TRY(duckdb_load(&r.duckdb, path, why));
-    status = read_all(&r);
-    if (r.connection)
-        r.duckdb.disconnect(&r.connection);
-    if (r.database)
-        r.duckdb.close(&r.database);
+    status = open_database(&r);
+    if (status == CLI_OK)
+        status = read_columns(&r);
+    if (status == CLI_OK)
+        status = read_rows(&r);
+    close_database(&r);
     free(r.sources);
     if (status != CLI_OK)
         table_free(out);
     return status;
+}
+
+enum exit_status parquet_read(const char *path, const struct csv_options *options,
+                              struct table *out, struct failure *why)
+{
+    return parquet_read_rows(path, options, NULL, out, why);
 }

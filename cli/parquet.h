@@ -19,4 +19,17 @@ int parquet_is(const char *path);
  */
 enum exit_status parquet_read(const char *path, const struct csv_options *options,
                               struct table *out, struct failure *why);
+
+/* Rows first, first + step, ... below end. */
+struct parquet_rows {
+    int64_t first, end, step;
+};
+
+/* The same of some rows, in their order, for which no memory is taken but theirs.  No column may be
+ * called file_row_number, which is how DuckDB counts them. */
+enum exit_status parquet_read_rows(const char *path, const struct csv_options *options,
+                                   const struct parquet_rows *rows, struct table *out,
+                                   struct failure *why);
+/* How many rows there are; takes no time. */
+enum exit_status parquet_count(const char *path, int64_t *rows, struct failure *why);
 #endif

@@ -1,6 +1,8 @@
 """conftest.py - small parts of the two data sets, to learn and to read, and a model of each"""
 
 import csv
+import ctypes.util
+import importlib.util
 import itertools
 import os
 import sys
@@ -20,6 +22,16 @@ if cache_folder.of_tests():
     )
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "0")
+
+
+@pytest.fixture(scope="session")
+def duckdb_environment():
+    """For a gram that reads Parquet: DuckDB's package of Python holds its library of C."""
+    module = importlib.util.find_spec("_duckdb") or importlib.util.find_spec("duckdb.duckdb")
+    python = ctypes.util.find_library(f"python{sys.version_info[0]}.{sys.version_info[1]}")
+    if module is None or python is None:
+        pytest.skip("no library of DuckDB, or none of Python, which it needs")
+    return os.environ | {"GRAM_DUCKDB": module.origin, "LD_PRELOAD": python}
 
 
 @pytest.fixture(scope="session")

@@ -25,8 +25,8 @@ ENVIRONMENT = {
 }
 
 
-def environment():
-    return {**os.environ, **ENVIRONMENT}
+def environment(base=None):
+    return {**(base or os.environ), **ENVIRONMENT}
 
 
 def need_mpi():
@@ -37,7 +37,7 @@ def need_mpi():
         pytest.skip("built without MPI")
 
 
-def mpirun(ranks, *command, timeout=1200, **options):
+def mpirun(ranks, *command, timeout=1200, env=None, **options):
     """Runs command on so many ranks; what hangs is ended by the time limit, and fails."""
     return subprocess.run(
         ["mpirun", "-n", str(ranks), *map(str, command)],
@@ -45,6 +45,6 @@ def mpirun(ranks, *command, timeout=1200, **options):
         text=True,
         timeout=timeout,
         check=False,
-        env=environment(),
+        env=environment(env),
         **options,
     )

@@ -49,6 +49,37 @@ def test_ranks_solve_what_one_process_does(folder, ranks, x, y, options):
         np.testing.assert_allclose(together, expected, rtol=1e-5, atol=1e-5)
 
 
+def write_parquet(folder, name, columns):
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect() as connection:
+        connection.execute(
+            f"COPY (SELECT {columns} FROM read_csv('{folder}/x.csv', header = false)) "
+            f"TO '{folder}/{name}' (FORMAT parquet)"
+        )
+
+
+@pytest.mark.parametrize("options", [(), ("-L", "1.5")])
+def test_each_rank_reads_its_rows_of_a_parquet_file(folder, duckdb_environment, options):
+    write_parquet(folder, "x.parquet", "*")
+    gram_run("krr", "x.npy", "y.npy", *SOLVE, *options, "-o", "alone.npy", cwd=folder)
+    run = ("krr", "--mpi", "x.parquet", "y.npy", *SOLVE, *options, "-o", "a.npy")
+    done = mpirun(3, GRAM, *run, cwd=folder, env=duckdb_environment)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    np.testing.assert_allclose(
+        np.load(folder / "a.npy"), np.load(folder / "alone.npy"), rtol=1e-5, atol=1e-5
+    )
+    # The first rank does not meet a bad value of the last one's, whose row is that of the file.
+    np.savetxt(folder / "x.csv", np.c_[np.arange(300), np.zeros(300)], delimiter=",")
+    write_parquet(folder, "bad.parquet", "CASE column0 WHEN 299 THEN 'one' ELSE '1' END, column1")
+    done = mpirun(
+        2, GRAM, "krr", "--mpi", "bad.parquet", "y.npy", *SOLVE, "-L", "1", cwd=folder,
+        env=duckdb_environment,
+    )  # fmt: skip
+    lines = [line for line in done.stderr.splitlines() if line.startswith("gram")]
+    assert done.returncode != 0 and len(lines) == 1, done.stderr
+    assert "rank 1: bad.parquet: row 299, counted from 0" in lines[0], lines
+
+
 def refusal(folder, *arguments):
     """The status and the lines that gram itself says, of two ranks."""
     done = mpirun(2, GRAM, "krr", "--mpi", *arguments, cwd=folder)

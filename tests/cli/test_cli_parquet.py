@@ -4,10 +4,7 @@ DuckDB writes the files.  Its package of Python holds the library of C too, whic
 library beside it.
 """
 
-import ctypes.util
-import importlib.util
 import os
-import sys
 
 import pytest
 from gram_cli import BAD_DATA, USAGE, gram, refusal
@@ -26,13 +23,9 @@ COLUMNS = """
     cos(i / 10) + i % 3 AS y"""
 
 
-@pytest.fixture(scope="module")
-def environment():
-    module = importlib.util.find_spec("_duckdb") or importlib.util.find_spec("duckdb.duckdb")
-    python = ctypes.util.find_library(f"python{sys.version_info[0]}.{sys.version_info[1]}")
-    if module is None or python is None:
-        pytest.skip("no library of DuckDB, or none of Python, which it needs")
-    return os.environ | {"GRAM_DUCKDB": module.origin, "LD_PRELOAD": python}
+@pytest.fixture(scope="module", name="environment")
+def fixture_environment(duckdb_environment):
+    return duckdb_environment
 
 
 def write(folder, columns=COLUMNS, rows=2500, name="t"):
