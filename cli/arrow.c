@@ -39,6 +39,7 @@ _Static_assert(sizeof(size_t) == sizeof(char *), "a place stands where a text wi
 struct dictionary {
     bool is_known; /* a message has brought its values */
     int64_t number, size;
+    int64_t column; /* the first one that uses it */
     const struct arrow_values *values;
     enum source_kind kind; /* SOURCE_NUMBER or SOURCE_TEXT */
     struct cells cells;
@@ -126,22 +127,36 @@ static enum exit_status name_columns(struct reading *r)
     return table_check_distinct(t, text_name(r->input.path), r->why);
 }
 
-/* The dictionary of a column; columns with the same number and form of values share one. */
-static int64_t find_dictionary(struct reading *r, const struct arrow_field *field,
-                               enum source_kind kind)
+/* Whether the columns of two dictionaries share one: the sign of their order. */
+static int compare_dictionaries(const void *a, const void *b)
 {
-    const struct dictionary new = {
-        .number = field->dictionary, .values = &field->values, .kind = kind};
+    const struct dictionary *x = a, *y = b;
+    const int64_t of_x[] = {x->number,           (int64_t)x->kind,         (int64_t)x->values->type,
+                            x->values->bits,     (int64_t)x->values->unit, x->values->scale,
+                            x->values->is_signed};
+    const int64_t of_y[] = {y->number,           (int64_t)y->kind,         (int64_t)y->values->type,
+                            y->values->bits,     (int64_t)y->values->unit, y->values->scale,
+                            y->values->is_signed};
 
-    for (int64_t i = 0; i < r->dictionary_count; i++) {
-        const struct dictionary *d = &r->dictionaries[i];
-        if (d->number == new.number && d->kind == kind && d->values->type == new.values->type &&
-            d->values->bits == new.values->bits && d->values->unit == new.values->unit &&
-            d->values->scale == new.values->scale && d->values->is_signed == new.values->is_signed)
-            return i;
+    for (int i = 0; i < LENGTH(of_x); i++)
+        if (of_x[i] != of_y[i])
+            return of_x[i] < of_y[i] ? -1 : 1;
+    return 0;
+}
+
+/* One dictionary for all columns with the same number and form of values, in order of numbers. */
+static void share_dictionaries(struct reading *r)
+{
+    struct dictionary *d = r->dictionaries;
+    const int64_t count = r->dictionary_count;
+
+    qsort(d, (size_t)count, sizeof *d, compare_dictionaries);
+    r->dictionary_count = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (i == 0 || compare_dictionaries(&d[r->dictionary_count - 1], &d[i]) != 0)
+            d[r->dictionary_count++] = d[i];
+        r->sources[d[i].column].dictionary = r->dictionary_count - 1;
     }
-    r->dictionaries[r->dictionary_count] = new;
-    return r->dictionary_count++;
 }
 
 static enum exit_status choose_columns(struct reading *r)
@@ -154,9 +169,13 @@ static enum exit_status choose_columns(struct reading *r)
                          r->options, r->input.path, &source->kind, r->why));
         source->dictionary = -1;
         if (field->encoded && source->kind != SOURCE_IGNORED)
-            source->dictionary = find_dictionary(
-                r, field, source->kind == SOURCE_PARSED ? SOURCE_TEXT : source->kind);
+            r->dictionaries[r->dictionary_count++] = (struct dictionary){
+                .number = field->dictionary,
+                .column = c,
+                .values = &field->values,
+                .kind = source->kind == SOURCE_PARSED ? SOURCE_TEXT : source->kind};
     }
+    share_dictionaries(r);
     return CLI_OK;
 }
 
@@ -350,15 +369,29 @@ static enum exit_status take_values(struct reading *r, struct arrow_batch b, str
     return status;
 }
 
+/* The first dictionary with this number, or one behind it. */
+static int64_t find_dictionary(const struct reading *r, int64_t number)
+{
+    int64_t low = 0, high = r->dictionary_count;
+
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (r->dictionaries[middle].number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 static enum exit_status take_dictionary(struct reading *r, struct arrow_message *message)
 {
     struct arrow_batch b;
 
     TRY(arrow_open_batch(&r->input, message, &b, r->why));
-    for (int64_t i = 0; i < r->dictionary_count; i++) {
+    for (int64_t i = find_dictionary(r, b.dictionary);
+         i < r->dictionary_count && r->dictionaries[i].number == b.dictionary; i++) {
         struct dictionary *d = &r->dictionaries[i];
-        if (d->number != b.dictionary)
-            continue;
         if (b.is_delta && !d->is_known)
             return arrow_broken(&r->input, r->why, "it adds to a dictionary that is not there");
         if (d->is_known && !b.is_delta && r->input.is_file)

@@ -68,6 +68,16 @@ def test_compressed_buffers(tmp_path, name):
     assert fitted(tmp_path, arrow, *columns) == fitted(tmp_path, csv, *columns)
 
 
+def test_a_buffer_that_is_not_compressed_beside_others_that_are(tmp_path):
+    """Its size is -1.  The bitmap of truth values, in which one is missing, gets that form."""
+    need_library_of("zstd.arrows")
+    whole, bits = bytes_of("zstd.arrows"), b"\xdf\xff\xff"
+    at = whole.index(bits) - 17  # the size, and what a frame has before its first bytes
+    changed = whole[:at] + struct.pack("<q", -1) + bits + whole[at + 11 :]
+    csv = write_csv(tmp_path / "t.csv", samples.main_columns())
+    assert fitted(tmp_path, save(tmp_path / "t.arrows", changed)) == fitted(tmp_path, csv)
+
+
 @pytest.mark.parametrize("name, codec", [("lz4.feather", "LZ4"), ("zstd.arrows", "Zstandard")])
 def test_damaged_buffers_are_noticed(tmp_path, name, codec):
     """A frame begins with four bytes that tell what it is, and behind the size of the values."""
