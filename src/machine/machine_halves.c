@@ -173,7 +173,7 @@ static gram_status give_answer(gram_context *g, const struct sides *sides, gram_
     char *data = NULL, *nothing;
 
     if (gram_machine_rank(job) == HELPER) {
-        if (own == GRAM_OK)
+        if (own == GRAM_OK && numbers)
             bytes = sides->learned ? metric_bytes(metric) : path_bytes(part, sides->losses->count);
         memset(&a, 0, sizeof a);
         a.status = own;

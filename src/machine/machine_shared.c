@@ -221,17 +221,14 @@ static gram_status run_lanes(gram_context *g, struct lane *lanes, int count,
                              const struct krr_system *system, void *alpha,
                              struct krr_report *report, bool *solved)
 {
-    struct gram_gate gate = GRAM_GATE_INIT;
     gram_status status = GRAM_OK;
     int started = 1;
 
-    for (int i = 0; i < count; i++)
-        lanes[i].gate = &gate;
     while (started < count &&
            pthread_create(&lanes[started].thread, NULL, run_lane, &lanes[started]) == 0)
         started++;
     *solved = started == count;
-    gram_gate_decide(&gate, *solved);
+    gram_gate_decide(lanes->gate, *solved);
     if (*solved)
         status = gram_krr_stored_solve_ranks(g, lanes[0].c, system, alpha, report);
     for (int i = 1; i < started; i++)
@@ -302,6 +299,7 @@ static gram_status solve_by_group(gram_context *g, struct machine_job *job,
                                   const struct krr_system *system, void *alpha,
                                   struct krr_report *report, bool *solved)
 {
+    struct gram_gate gate = GRAM_GATE_INIT;
     struct lane lanes[MOST_LANES];
     struct krr_system there;
     struct numbers n = {0};
@@ -310,12 +308,13 @@ static gram_status solve_by_group(gram_context *g, struct machine_job *job,
 
     TRY(open_lanes(g, job));
     count = job->lanes->count;
-    if (count == 0)
+    if (count < 2)
         return GRAM_OK;
     status = place_on_host(g, system, alpha, &n, &there);
     for (int i = 0; i < count; i++) {
         job->o.group->contexts[i]->call = g->call;
-        lanes[i] = (struct lane){.g = job->o.group->contexts[i],
+        lanes[i] = (struct lane){.gate = &gate,
+                                 .g = job->o.group->contexts[i],
                                  .c = job->lanes->c[i],
                                  .system = &there,
                                  .guess = system->warm ? n.alpha : NULL};
