@@ -536,7 +536,9 @@ static gram_status run(gram_context *g, struct search *s, struct machine_recipe 
     start.score = INFINITY;
     if (o->search < 0) { /* the documented defaults: only their outputs are found */
         s->given_ridge = true;
-        return gram_machine_try_last(g, s, &start, &ensemble, out);
+        TRY(gram_machine_try_last(g, s, &start, &ensemble, out));
+        recipe->member[0].params.loss = start.params.loss; /* those outputs are by this loss */
+        return GRAM_OK;
     }
     if (o->bandwidth == 0)
         start.params.bandwidth = 1;

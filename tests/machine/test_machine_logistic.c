@@ -153,6 +153,15 @@ static gram_column two_classes(const struct sample *s)
     return (gram_column){.name = "above", .numbers = above};
 }
 
+/* What the machine itself was learned by: trials that a description lists may have another loss. */
+static bool learned_by_logistic_loss(const gram_machine *m)
+{
+    const char *chosen = strstr(gram_machine_describe(m), "\"hyperparameters\"");
+    const char *loss = chosen ? strstr(chosen, "\"loss\": \"logistic\"") : NULL;
+
+    return loss && loss < strchr(chosen, '}');
+}
+
 static void a_machine_is_logistic(struct harness *h)
 {
     struct sample s = sample_make(h, 300);
@@ -169,8 +178,7 @@ static void a_machine_is_logistic(struct harness *h)
         m = sample_fit(h, &s, &above, &o);
         score = sample_score(h, m, &s, &above);
         CHECK(h, score > 0.9, "an accuracy of %g", score);
-        CHECK(h, !strstr(gram_machine_describe(m), "\"logistic\"") == (way == 1), "%.400s",
-              gram_machine_describe(m));
+        CHECK(h, learned_by_logistic_loss(m) == (way != 1), "%.400s", gram_machine_describe(m));
         gram_machine_destroy(m);
     }
     free((void *)above.numbers);
