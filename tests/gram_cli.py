@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import subprocess
+import time
 
 import numpy as np
 
@@ -75,3 +76,12 @@ def save_text(path, array, delimiter=",", header=None):
 
 def load_text(text, delimiter=","):
     return np.loadtxt(io.StringIO(text), delimiter=delimiter, ndmin=2)
+
+
+def wait_for(condition, process):
+    """Whether the condition held while the process ran."""
+    while not condition():
+        if process.poll() is not None:
+            return False
+        time.sleep(0.002)
+    return True

@@ -17,6 +17,7 @@ from gram_cli import (
     gram_json,
     gram_run,
     refusal,
+    wait_for,
 )
 
 RNG = np.random.default_rng(9)
@@ -203,8 +204,7 @@ def wait_for_a_checkpoint(running, path):
         return path.stat().st_mtime_ns if path.exists() else None
 
     before = written()
-    while running.poll() is None and written() == before:
-        time.sleep(0.002)
+    wait_for(lambda: written() != before, running)
 
 
 def test_a_checkpoint_of_a_limit_and_of_the_end(files):

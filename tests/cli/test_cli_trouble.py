@@ -24,6 +24,7 @@ from gram_cli import (
     gram,
     gram_run,
     refusal,
+    wait_for,
 )
 
 ROOT = os.geteuid() == 0
@@ -240,15 +241,6 @@ def test_closed_pipe(points):
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 128 + signal.SIGPIPE
-
-
-def wait_for(condition, process):
-    """Whether the condition held while the process ran."""
-    while not condition():
-        if process.poll() is not None:
-            return False
-        time.sleep(0.002)
-    return True
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
